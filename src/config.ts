@@ -1,0 +1,59 @@
+import { readFileSync } from "node:fs";
+import { availableParallelism, homedir } from "node:os";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { z } from "zod";
+import { UsageError } from "./errors.ts";
+import { SandboxBackend } from "./model/request.ts";
+
+/** All that Paddock reads from its surroundings, read once. */
+export interface Config {
+	/** Data: store, blobs, leases. */
+	home: string;
+	token: string | null;
+	databaseUrl: string | null;
+	concurrency: number;
+	sandbox: SandboxBackend;
+	/** Warm boxes kept ready. */
+	pool: number;
+	/** The environment the endpoint catalog and the backends read their own variables from. */
+	env: Record<string, string | undefined>;
+}
+
+const Variables = z.object({
+	PADDOCK_HOME: z.string().optional(),
+	PADDOCK_TOKEN: z.string().min(1).optional(),
+	PADDOCK_DATABASE_URL: z.string().min(1).optional(),
+	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
+	PADDOCK_SANDBOX: SandboxBackend.optional(),
+	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
+});
+
+export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directory = process.cwd()): Config {
+	const env = { ...readDotEnv(directory), ...environment };
+	const parsed = Variables.safeParse(env);
+	if (!parsed.success) {
+		const issue = parsed.error.issues[0]!;
+		throw new UsageError(`${issue.path.join(".")}: ${issue.message}`, "bad_config");
+	}
+	const variables = parsed.data;
+	return {
+		home: variables.PADDOCK_HOME ?? join(env.XDG_DATA_HOME ?? join(homedir(), ".local", "share"), "paddock"),
+		token: variables.PADDOCK_TOKEN ?? null,
+		databaseUrl: variables.PADDOCK_DATABASE_URL ?? null,
+		concurrency: variables.PADDOCK_CONCURRENCY ?? availableParallelism(),
+		sandbox: variables.PADDOCK_SANDBOX ?? "local",
+		pool: variables.PADDOCK_POOL ?? 0,
+		env,
+	};
+}
+
+/** The real environment wins over the file. */
+function readDotEnv(directory: string): Record<string, string | undefined> {
+	try {
+		return parseEnv(readFileSync(join(directory, ".env"), "utf8"));
+	} catch (error) {
+		if ((error as NodeJS.ErrnoException).code === "ENOENT") return {};
+		throw error;
+	}
+}

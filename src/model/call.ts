@@ -1,0 +1,87 @@
+import { z } from "zod";
+
+export const Purpose = z.enum(["main", "subagent", "title", "compaction"]).meta({ id: "Purpose" });
+export type Purpose = z.infer<typeof Purpose>;
+
+export const Usage = z
+	.object({ promptTokens: z.int(), completionTokens: z.int(), cachedTokens: z.int().optional() })
+	.meta({ id: "Usage" });
+export type Usage = z.infer<typeof Usage>;
+
+/**
+ * One request/response with the model. `completionIds`, `completionTexts` and `logprobs` have one entry for each sampled
+ * token or are empty when the engine did not hand them out; `flags` says where an entry is not to be trusted.
+ */
+export const ModelCall = z
+	.object({
+		index: z.int().describe("Request order within the rollout, from 0"),
+		attempt: z.int().describe("The rollout's attempt"),
+		retryOf: z.int().nullable().describe("Index of the undelivered call that this one repeats"),
+		superseded: z.boolean().describe("A later retry replaced this call; never trained on"),
+		purpose: Purpose,
+		agentName: z.string().nullable(),
+		sessionId: z.string().nullable(),
+		parentSessionId: z.string().nullable(),
+		protocol: z.enum(["chat", "responses", "messages"]),
+		dialect: z.string(),
+		engine: z.string().nullable(),
+		model: z.string().nullable().describe("As reported by the engine"),
+		startedAt: z.number().describe("Milliseconds since the epoch"),
+		firstByteMs: z.number().nullable(),
+		lastByteMs: z.number().nullable(),
+		request: z
+			.object({
+				messages: z.array(z.unknown()),
+				tools: z.array(z.unknown()),
+				params: z.record(z.string(), z.unknown()).describe("All other fields as sent upstream"),
+				patch: z
+					.record(z.string(), z.unknown())
+					.describe("What the gateway changed, by field; null means removed"),
+			})
+			.describe("As forwarded upstream"),
+		response: z
+			.object({ message: z.record(z.string(), z.unknown()).nullable(), finishReason: z.string().nullable() })
+			.describe("The assembled reply"),
+		usage: Usage.nullable(),
+		promptIds: z.array(z.int()),
+		completionIds: z.array(z.int()),
+		completionTexts: z.array(z.string()),
+		logprobs: z.array(z.number()),
+		invalidTokens: z.array(z.int()).describe("Positions whose logprob is a sentinel or was clamped"),
+		complete: z.boolean().describe("The engine finished and the agent got all of it"),
+		upstreamStatus: z.int().nullable(),
+		error: z.object({ code: z.string(), message: z.string() }).nullable(),
+		losses: z.array(z.string()).describe("What the engine refused or left out, e.g. rejected flags"),
+	})
+	.meta({ id: "ModelCall" });
+export type ModelCall = z.infer<typeof ModelCall>;
+
+/** What the event log and progress displays say of a finished call. */
+export const CallSummary = z
+	.object({
+		index: z.int(),
+		purpose: Purpose,
+		sessionId: z.string().nullable(),
+		finishReason: z.string().nullable(),
+		promptTokens: z.int(),
+		completionTokens: z.int(),
+		complete: z.boolean(),
+		latencyMs: z.number(),
+		error: z.object({ code: z.string(), message: z.string() }).nullable(),
+	})
+	.meta({ id: "CallSummary" });
+export type CallSummary = z.infer<typeof CallSummary>;
+
+export function toCallSummary(call: ModelCall): CallSummary {
+	return {
+		index: call.index,
+		purpose: call.purpose,
+		sessionId: call.sessionId,
+		finishReason: call.response.finishReason,
+		promptTokens: call.usage?.promptTokens ?? call.promptIds.length,
+		completionTokens: call.usage?.completionTokens ?? call.completionIds.length,
+		complete: call.complete,
+		latencyMs: call.lastByteMs ?? 0,
+		error: call.error,
+	};
+}

@@ -1,0 +1,45 @@
+import { z } from "zod";
+
+/** How an engine hands out token ids and logprobs; `auto` finds out by a probe. */
+export const DialectName = z
+	.enum(["auto", "vllm", "sglang", "openai", "hf_router", "plain"])
+	.meta({ id: "DialectName" });
+export type DialectName = z.infer<typeof DialectName>;
+
+/** Where a rollout's model calls should go, as the caller said it. Resolved where the rollout runs. */
+export const EndpointSpec = z
+	.discriminatedUnion("type", [
+		z.strictObject({
+			type: z.literal("policy"),
+			policy: z.string().describe("oracle, noop, cheat-*, replay"),
+			trace: z.string().optional().describe("For replay: the rollout to play back"),
+		}),
+		z.strictObject({
+			type: z.literal("named"),
+			name: z.string().describe("A name of the catalog: vllm, openai, hf_router, scripted"),
+			baseUrl: z.string().optional(),
+			model: z.string().optional(),
+			apiKey: z.string().optional(),
+			dialect: DialectName.optional(),
+		}),
+		z.strictObject({
+			type: z.literal("url"),
+			baseUrl: z.string(),
+			model: z.string(),
+			apiKey: z.string().optional(),
+			dialect: DialectName.default("auto"),
+		}),
+	])
+	.meta({ id: "EndpointSpec" });
+export type EndpointSpec = z.infer<typeof EndpointSpec>;
+
+/** A resolved endpoint: holds the real key, exists only in memory, is never stored nor printed. */
+export interface Endpoint {
+	name: string;
+	/** Ends in /v1. */
+	baseUrl: string;
+	model: string;
+	apiKey?: string;
+	dialect: DialectName;
+	disableThinking: boolean;
+}

@@ -1,0 +1,68 @@
+import { z } from "zod";
+import { CallSummary } from "./call.ts";
+import { Failure, Outcome } from "./failure.ts";
+
+/** The steps of the story, in order. */
+export const Phase = z
+	.enum(["queued", "create", "setup", "agent", "verify", "collect", "done"])
+	.meta({ id: "Phase" });
+export type Phase = z.infer<typeof Phase>;
+
+export const CommandResult = z
+	.object({
+		cmd: z.string(),
+		exitCode: z.int().describe("128 + signal when killed; -1 when it could not run or timed out"),
+		stdout: z.string().describe("The last 4,000 characters"),
+		stderr: z.string().describe("The last 4,000 characters"),
+		durationS: z.number(),
+	})
+	.meta({ id: "CommandResult" });
+export type CommandResult = z.infer<typeof CommandResult>;
+
+const event = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
+	z.object({ type: z.literal(type), ...shape });
+
+/** What can happen in a rollout. The event log is the one source for every display and for recovery. */
+export const EventBody = z
+	.discriminatedUnion("type", [
+		event("rollout-queued", { taskId: z.string() }),
+		event("rollout-start", { attempt: z.int(), worker: z.string() }),
+		event("phase-start", { phase: Phase }),
+		event("sandbox-open", { sandboxId: z.string(), backend: z.string(), warm: z.boolean() }),
+		event("setup-end", { result: CommandResult }),
+		event("session-start", { sessionId: z.string() }),
+		event("agent-event", {
+			name: z.string().describe("OpenCode's own event type"),
+			properties: z.record(z.string(), z.unknown()),
+		}),
+		event("call-start", { index: z.int(), purpose: z.string() }),
+		event("call-end", { call: CallSummary }),
+		event("permission-ask", { requestId: z.string(), permission: z.string(), patterns: z.array(z.string()) }),
+		event("permission-end", { requestId: z.string(), reply: z.string(), by: z.string() }),
+		event("question-ask", { requestId: z.string(), questions: z.array(z.unknown()) }),
+		event("question-end", { requestId: z.string(), by: z.string() }),
+		event("message-sent", { text: z.string(), by: z.string() }),
+		event("agent-end", { outcome: Outcome, exitCode: z.int().nullable() }),
+		event("verify-end", { result: CommandResult }),
+		event("reward", { reward: z.number().nullable() }),
+		event("note", { text: z.string() }),
+		event("attempt-failed", { attempt: z.int(), failure: Failure }),
+		event("rollout-end", {
+			outcome: Outcome,
+			reward: z.number().nullable(),
+			failure: Failure.nullable(),
+			attempt: z.int(),
+		}),
+	])
+	.meta({ id: "EventBody" });
+export type EventBody = z.infer<typeof EventBody>;
+
+export const RolloutEvent = z
+	.object({
+		rolloutId: z.string(),
+		seq: z.int().describe("From 1, gapless within the rollout"),
+		at: z.number(),
+	})
+	.and(EventBody)
+	.meta({ id: "RolloutEvent" });
+export type RolloutEvent = z.infer<typeof RolloutEvent>;

@@ -1,0 +1,61 @@
+import { z } from "zod";
+import { EndpointSpec } from "./endpoint.ts";
+import { Task } from "./task.ts";
+
+export const SandboxBackend = z
+	.enum(["local", "docker", "e2b", "ssh", "process"])
+	.meta({ id: "SandboxBackend" });
+export type SandboxBackend = z.infer<typeof SandboxBackend>;
+
+export const Mode = z.enum(["transparent_proxy", "black_box"]).meta({ id: "Mode" });
+export type Mode = z.infer<typeof Mode>;
+
+/** How calls are patched on their way to the engine. */
+export const Sampling = z
+	.strictObject({
+		maxTokensCap: z.int().default(4096).describe("Clamp on max_tokens of each call; 0 or less means no cap"),
+		topLogprobs: z.int().min(0).max(20).default(0),
+		disableThinking: z.boolean().optional().describe("Absent: the endpoint's default"),
+		temperature: z.number().min(0).max(10).optional(),
+		topP: z.number().gt(0).max(1).optional(),
+		seed: z.int().optional(),
+	})
+	.meta({ id: "Sampling" });
+export type Sampling = z.infer<typeof Sampling>;
+
+/** How the agent is set up. */
+export const AgentOptions = z
+	.strictObject({
+		driver: z.enum(["serve", "run"]).default("serve"),
+		title: z.boolean().default(false).describe("Let OpenCode ask the model for a session title"),
+		compaction: z.boolean().default(false).describe("Let OpenCode summarise when the context is full"),
+		contextTokens: z.int().positive().default(128_000),
+		outputTokens: z.int().positive().default(8_192),
+		permission: z
+			.enum(["allow", "ask"])
+			.default("allow")
+			.describe("ask: permission requests wait for an answer; a deadline denies"),
+	})
+	.meta({ id: "AgentOptions" });
+export type AgentOptions = z.infer<typeof AgentOptions>;
+
+/** Everything one rollout needs, self-contained, so that any worker can take it. */
+export const RolloutRequest = z
+	.strictObject({
+		task: Task,
+		endpoint: EndpointSpec,
+		sandbox: SandboxBackend.default("local"),
+		mode: Mode.default("transparent_proxy"),
+		agent: AgentOptions.prefault({}),
+		sampling: Sampling.prefault({}),
+		priority: z.int().min(-100).max(100).default(0),
+		labels: z.record(z.string().max(100), z.string().max(500)).default({}),
+		maxAttempts: z
+			.int()
+			.min(1)
+			.max(10)
+			.default(2)
+			.describe("Infrastructure failures and crashes are tried again; a bad task is not"),
+	})
+	.meta({ id: "RolloutRequest" });
+export type RolloutRequest = z.infer<typeof RolloutRequest>;

@@ -1,0 +1,132 @@
+import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
+import type { Failure, Outcome } from "../model/failure.ts";
+import type { RolloutRequest } from "../model/request.ts";
+import type { Batch, Group, Rollout, RolloutStatus, TraceSummary } from "../model/rollout.ts";
+
+/** A rollout to be: the request still may hold the caller's key, which the store seals. */
+export interface NewRollout {
+	id: string;
+	request: RolloutRequest;
+	groupId?: string;
+	batchId?: string;
+}
+
+export interface Submission {
+	rollouts: NewRollout[];
+	groups?: Group[];
+	batch?: Batch;
+	/** A repeat with the same key returns what the first one made and makes nothing. */
+	idempotencyKey?: string;
+}
+
+export interface RolloutFilter {
+	status?: RolloutStatus;
+	outcome?: Outcome;
+	taskId?: string;
+	groupId?: string;
+	batchId?: string;
+	label?: { name: string; value: string };
+}
+
+export interface Page<T> {
+	items: T[];
+	/** Hand it back as `cursor` for the next page; null at the end. */
+	next: string | null;
+}
+
+export interface RolloutPatch {
+	phase?: Phase;
+	sandboxId?: string;
+	sessionId?: string;
+	calls?: number;
+	promptTokens?: number;
+	completionTokens?: number;
+}
+
+export interface RolloutEnd {
+	outcome: Outcome;
+	reward: number | null;
+	failure: Failure | null;
+	summary: TraceSummary | null;
+}
+
+/** What a watcher may say to a running rollout. */
+export type RolloutCommand =
+	| { type: "send"; text: string; by: string }
+	| {
+			type: "permission";
+			requestId: string;
+			reply: "once" | "always" | "reject";
+			message?: string;
+			by: string;
+	  }
+	| { type: "question"; requestId: string; answers: string[][] | null; by: string };
+
+export interface GroupSummary extends Group {
+	done: number;
+	running: number;
+	queued: number;
+	rewardMean: number | null;
+	rewardStd: number | null;
+	/** pass@k for k = 1, 2, 4, … up to n; a reward of 1 passes. */
+	passAt: Record<string, number>;
+	/** In order of creation. */
+	rollouts: { id: string; status: RolloutStatus; outcome: Outcome | null; reward: number | null }[];
+}
+
+/**
+ * Remembers. Embedded (node:sqlite + files) or PostgreSQL; one conformance suite. Whatever a method has resolved
+ * survives `kill -9`.
+ *
+ * Attempts fence writers: a worker that lost its rollout to another attempt gets `false` back and must stop.
+ */
+export interface Store extends AsyncDisposable {
+	/** Stores all of it or nothing, with a `rollout-queued` event each. `fresh` is false for an idempotent repeat. */
+	submit(
+		submission: Submission,
+	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }>;
+
+	get(id: string): Promise<Rollout | null>;
+	list(
+		filter: RolloutFilter,
+		options: { cursor?: string; limit: number; order?: "newest" | "oldest" },
+	): Promise<Page<Rollout>>;
+	counts(): Promise<{ queued: number; running: number; done: number }>;
+	group(id: string): Promise<GroupSummary | null>;
+	listGroups(options: { batchId?: string; cursor?: string; limit: number }): Promise<Page<Group>>;
+	batch(id: string): Promise<Batch | null>;
+	listBatches(options: { cursor?: string; limit: number }): Promise<Page<Batch>>;
+
+	/** Takes a rollout for a new attempt: attempt + 1, status running, event `rollout-start`. Null if it is done already. */
+	begin(id: string, worker: string): Promise<Rollout | null>;
+	patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean>;
+	/** Back to the queue after an infrastructure failure, with an `attempt-failed` event. */
+	requeue(id: string, attempt: number, failure: Failure): Promise<boolean>;
+	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
+	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
+	/** Marks every matching unfinished rollout; queued ones end at once. Says which ids were hit. */
+	requestAbort(target: { id: string } | { groupId: string } | { batchId: string }): Promise<string[]>;
+
+	/** Sequence numbers are given here, gapless for each rollout. Refused (empty array) once the rollout has ended. */
+	append(id: string, attempt: number, events: EventBody[]): Promise<RolloutEvent[]>;
+	events(id: string, options: { after: number; limit: number }): Promise<RolloutEvent[]>;
+	/** Calls back soon after anything about the rollout changed, also when another process changed it. */
+	watch(id: string, onChange: () => void): Disposable;
+
+	/** Appends to the attempt's call log; durable when it resolves. */
+	appendTrace(id: string, attempt: number, bytes: Uint8Array): Promise<void>;
+	readTrace(id: string, attempt: number): AsyncIterable<Uint8Array>;
+
+	/** Small named results: transcript.json, files.tar, diff.patch, agent.log, … */
+	putBlob(id: string, name: string, data: Uint8Array): Promise<void>;
+	getBlob(id: string, name: string): Promise<Buffer | null>;
+	listBlobs(id: string): Promise<string[]>;
+
+	/** Leaves a command for whoever runs the rollout, wherever that is. False when it has ended. */
+	post(id: string, command: RolloutCommand): Promise<boolean>;
+	/** Takes what was posted, oldest first; each command is handed out once. */
+	takeCommands(id: string): Promise<RolloutCommand[]>;
+
+	/** The caller's own key, sealed at submit; null when there is none or the rollout has ended. */
+	secret(id: string): Promise<string | null>;
+}
