@@ -1,0 +1,25 @@
+#!/usr/bin/env node
+import { fileURLToPath } from "node:url";
+import { findBundledNode, isNodeNewEnough, runInForeground } from "../scripts/node24.mjs";
+
+if (isNodeNewEnough()) {
+	stopWithLauncher();
+	await import("../src/main.ts");
+} else {
+	const node = findBundledNode();
+	if (node === null) {
+		process.stderr.write(
+			`paddock: needs Node 24, this is ${process.version}; run "npm install" in its folder, which brings one along.\n`,
+		);
+		process.exit(2);
+	}
+	const self = fileURLToPath(import.meta.url);
+	process.exit(await runInForeground(node, [self, ...process.argv.slice(2)], { channel: true }));
+}
+
+/** Started by an older Node that was then killed outright: end in good order instead of running on alone. */
+function stopWithLauncher() {
+	if (!process.connected) return;
+	process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+	process.channel?.unref();
+}

@@ -1,0 +1,58 @@
+import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+export const ROOT = dirname(dirname(fileURLToPath(import.meta.url)));
+
+/** The oldest Node that runs the TypeScript sources as they are: type stripping, `await using`, node:sqlite. */
+const OLDEST = 24;
+
+export function isNodeNewEnough(version = process.versions.node) {
+	return Number.parseInt(version, 10) >= OLDEST;
+}
+
+/** The Node that came along as a dependency, or null before `npm install`. */
+export function findBundledNode(root = ROOT) {
+	const places = ["node/bin/node", ".bin/node", "node/bin/node.exe"];
+	return places.map((place) => join(root, "node_modules", place)).find(existsSync) ?? null;
+}
+
+/** Where to get a new enough Node from: this one, the bundled one, or null. */
+export function newEnoughNode() {
+	return isNodeNewEnough() ? process.execPath : findBundledNode();
+}
+
+/** The environment of children: `node` means the bundled one to everything below. */
+export function childEnvironment(extra = {}) {
+	const separator = process.platform === "win32" ? ";" : ":";
+	const path = [join(ROOT, "node_modules", ".bin"), process.env.PATH ?? ""].join(separator);
+	return { ...process.env, PATH: path, ...extra };
+}
+
+/**
+ * Runs a program in the foreground; resolves to its exit code. Ctrl-C reaches it through the terminal, so this process
+ * only waits; other requests to stop are passed on. When this process is killed outright, the closed channel tells
+ * the child (see bin/paddock.mjs).
+ */
+export function runInForeground(command, args, options = {}) {
+	const child = spawn(command, args, {
+		cwd: options.cwd,
+		env: options.env ?? process.env,
+		stdio: options.channel ? ["inherit", "inherit", "inherit", "ipc"] : "inherit",
+	});
+	const waitOnly = () => {};
+	const passOn = (signal) => child.kill(signal);
+	process.on("SIGINT", waitOnly);
+	process.on("SIGTERM", passOn);
+	process.on("SIGHUP", passOn);
+	return new Promise((resolve, reject) => {
+		child.once("error", reject);
+		child.once("exit", (code, signal) => {
+			process.off("SIGINT", waitOnly);
+			process.off("SIGTERM", passOn);
+			process.off("SIGHUP", passOn);
+			resolve(code ?? (signal === "SIGINT" ? 130 : signal === "SIGTERM" ? 143 : 1));
+		});
+	});
+}

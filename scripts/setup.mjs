@@ -1,0 +1,115 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync, statSync, utimesSync } from "node:fs";
+import { delimiter, join } from "node:path";
+import { findBundledNode, isNodeNewEnough, ROOT } from "./node24.mjs";
+import { RUN_PARTS, SYSTEM_FOLDERS, TEST_PARTS } from "./system-packages.mjs";
+
+/** Brings whatever is missing; silent and quick when nothing is. Ends the process with one clear message when it cannot. */
+export function ensureReady(options = {}) {
+	ensureDependencies();
+	ensureParts(options.everything ? [...RUN_PARTS, ...TEST_PARTS] : RUN_PARTS);
+}
+
+export function ensureDependencies() {
+	if (dependenciesAreFresh()) return;
+	say("Installing dependencies (npm install) …");
+	const args = ["install", "--no-audit", "--no-fund", "--loglevel=error"];
+	// The lock file knows the optional packages of some platforms only; elsewhere the exact versions of
+	// package.json decide.
+	if (!lockKnowsThisPlatform()) args.push("--no-package-lock");
+	runQuietly(npm(), args, "npm install failed");
+	if (!binariesArePresent()) runQuietly(npm(), ["rebuild", "node", "opencode-ai"], "npm rebuild failed");
+	if (!binariesArePresent()) {
+		fail(
+			"npm did not run the install steps of the packages node and opencode-ai; allow them with: npm install --ignore-scripts=false",
+		);
+	}
+	const now = new Date();
+	utimesSync(installedLock(), now, now);
+}
+
+function ensureParts(parts) {
+	const missing = parts.filter((part) => !isOnPath(part.command));
+	if (missing.length === 0) return;
+	const packages = missing.map((part) => part.apt);
+	if (canUseApt()) {
+		say(`Installing ${packages.join(", ")} (apt-get) …`);
+		const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
+		runQuietly("apt-get", ["update", "-q"], "apt-get update failed", env);
+		const install = ["install", "-q", "-y", "--no-install-recommends", ...packages];
+		runQuietly("apt-get", install, "apt-get install failed", env);
+		return;
+	}
+	const lines = missing.map((part) => `  ${part.command.padEnd(12)} ${part.why}`);
+	fail(
+		`These programs are missing:\n${lines.join("\n")}\nInstall them, e.g. on Debian or Ubuntu: sudo apt-get install ${packages.join(" ")}`,
+	);
+}
+
+function dependenciesAreFresh() {
+	const lock = join(ROOT, "package-lock.json");
+	if (!existsSync(installedLock()) || !binariesArePresent()) return false;
+	return !existsSync(lock) || statSync(installedLock()).mtimeMs >= statSync(lock).mtimeMs;
+}
+
+function installedLock() {
+	return join(ROOT, "node_modules", ".package-lock.json");
+}
+
+/** Both come by install scripts, which npm may have been told not to run. */
+function binariesArePresent() {
+	const opencode = join(ROOT, "node_modules", "opencode-ai", "bin", "opencode.exe");
+	const node = findBundledNode();
+	if (!existsSync(opencode) || node === null) return false;
+	const version = spawnSync(node, ["--version"], { encoding: "utf8" }).stdout ?? "";
+	return isNodeNewEnough(version.trim().replace(/^v/, ""));
+}
+
+function lockKnowsThisPlatform() {
+	try {
+		const lock = JSON.parse(readFileSync(join(ROOT, "package-lock.json"), "utf8"));
+		return `node_modules/opencode-${process.platform}-${process.arch}` in lock.packages;
+	} catch {
+		return false;
+	}
+}
+
+function isOnPath(command) {
+	const folders = [...(process.env.PATH ?? "").split(delimiter), ...SYSTEM_FOLDERS];
+	return folders.some((folder) => existsSync(join(folder, command)));
+}
+
+function canUseApt() {
+	return process.getuid?.() === 0 && existsSync("/etc/debian_version") && isOnPath("apt-get");
+}
+
+/** npm as the one that started us, so that no second version gets involved. */
+function npm() {
+	return process.env.npm_execpath ?? "npm";
+}
+
+/** Output is shown only when the command fails. */
+function runQuietly(command, args, message, env = process.env) {
+	const [program, programArgs] = command.endsWith(".js")
+		? [process.execPath, [command, ...args]]
+		: [command, args];
+	const { status, stdout, stderr, error } = spawnSync(program, programArgs, {
+		cwd: ROOT,
+		env,
+		encoding: "utf8",
+		maxBuffer: 64 * 1024 * 1024,
+		stdio: ["ignore", "pipe", "pipe"],
+	});
+	if (status === 0) return;
+	process.stderr.write(`${stdout ?? ""}${stderr ?? ""}`);
+	fail(`${message}${error ? `: ${error.message}` : ` (exit code ${status})`}; its output is above.`);
+}
+
+function say(text) {
+	process.stderr.write(`${text}\n`);
+}
+
+function fail(text) {
+	say(text);
+	process.exit(1);
+}

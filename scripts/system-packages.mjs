@@ -1,0 +1,24 @@
+/**
+ * What the machine itself must bring, in one list: `command` is looked for on PATH, `apt` is the Debian/Ubuntu
+ * package that brings it, `why` is said to people who have to install it by hand.
+ */
+export const RUN_PARTS = [
+	{ command: "bwrap", apt: "bubblewrap", why: "builds the local sandbox" },
+	{ command: "rg", apt: "ripgrep", why: "the agent searches with it" },
+	{ command: "git", apt: "git", why: "the agent and many tasks use it" },
+	{ command: "python3", apt: "python3", why: "several example tasks are in Python" },
+];
+
+/** What only the full test run needs; without them the tests concerned are skipped, saying so. */
+export const TEST_PARTS = [
+	{ command: "sshd", apt: "openssh-server", why: "tests of the ssh sandbox" },
+	{ command: "psql", apt: "postgresql", why: "tests of the PostgreSQL store and queue" },
+	{ command: "dockerd", apt: "docker.io", why: "tests of the docker sandbox" },
+	{ command: "podman", apt: "podman", why: "tests of the docker sandbox without a daemon" },
+	{ command: "runc", apt: "runc", why: "the container runtime of those tests" },
+	{ command: "debootstrap", apt: "debootstrap", why: "builds the image of those tests" },
+	{ command: "tmux", apt: "tmux", why: "tests of the live progress display" },
+];
+
+/** Commands that live where only root's PATH looks. */
+export const SYSTEM_FOLDERS = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
