@@ -8,9 +8,7 @@ export interface AgentListener {
 	/** OpenCode's own events, without text deltas. */
 	onEvent(name: string, properties: Record<string, unknown>): void;
 	onPermission(ask: { requestId: string; permission: string; patterns: string[] }): void;
-	onPermissionEnd(end: { requestId: string; reply: string; by: string }): void;
 	onQuestion(ask: { requestId: string; questions: unknown[] }): void;
-	onQuestionEnd(end: { requestId: string; by: string }): void;
 }
 
 export interface AgentEnd {

@@ -1,0 +1,114 @@
+import type { AgentOptions } from "../model/request.ts";
+
+export const OPENCODE_VERSION = "1.18.33";
+
+/** The gateway replaces it by the endpoint's own model, so that a booted agent fits any endpoint. */
+const PROVIDER = "paddock";
+const MODEL = "model";
+
+/** Where OpenCode keeps its own things below home; none of it belongs to a task. */
+export const AGENT_FOLDERS = [
+	".config/opencode",
+	".local/share/opencode",
+	".local/state/opencode",
+	".cache/opencode",
+];
+
+const CONFIG_FOLDER = ".config/opencode";
+
+/** Names the agent of each request, so that title and compaction calls are told apart for certain. */
+const PLUGIN = `export const Paddock = async () => ({
+	"chat.headers": async (input, output) => {
+		output.headers["x-paddock-agent"] = String(input.agent?.name ?? input.agent ?? "");
+	},
+});
+`;
+
+/** Keeps OpenCode from installing its plugin package from a registry at every start; versions must agree. */
+const DEPENDENCIES = { dependencies: { "@opencode-ai/plugin": OPENCODE_VERSION } };
+const LOCK = { name: "x", lockfileVersion: 3, requires: true, packages: { "": DEPENDENCIES } };
+
+/** Files below home that must be there before OpenCode starts. */
+export function agentFiles(): { path: string; content: string }[] {
+	return [
+		{ path: `${CONFIG_FOLDER}/package.json`, content: JSON.stringify(DEPENDENCIES) },
+		{ path: `${CONFIG_FOLDER}/package-lock.json`, content: JSON.stringify(LOCK) },
+		{ path: `${CONFIG_FOLDER}/node_modules/.keep`, content: "" },
+		{ path: `${CONFIG_FOLDER}/plugin/paddock.js`, content: PLUGIN },
+		{ path: `${CONFIG_FOLDER}/models.json`, content: "{}" },
+	];
+}
+
+export interface AgentPlace {
+	home: string;
+	gatewayUrl: string;
+	key: string;
+}
+
+/** The fast and offline settings, without anything of the host's. */
+export function agentEnvironment(
+	options: AgentOptions,
+	place: AgentPlace,
+	password: string,
+): Record<string, string> {
+	return {
+		HOME: place.home,
+		TERM: "dumb",
+		OPENCODE_CONFIG_CONTENT: JSON.stringify(agentConfig(options, place)),
+		OPENCODE_PERMISSION: JSON.stringify(permissions(options)),
+		OPENCODE_SERVER_PASSWORD: password,
+		OPENCODE_MODELS_PATH: `${place.home}/${CONFIG_FOLDER}/models.json`,
+		OPENCODE_DISABLE_AUTOUPDATE: "1",
+		OPENCODE_DISABLE_MODELS_FETCH: "1",
+		OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
+		OPENCODE_DISABLE_DEFAULT_PLUGINS: "1",
+		OPENCODE_DISABLE_FFF: "1",
+		OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER: "1",
+		OPENCODE_DISABLE_CLAUDE_CODE: "1",
+		OPENCODE_DISABLE_EXTERNAL_SKILLS: "1",
+		OPENCODE_DISABLE_PROJECT_CONFIG: "1",
+		OPENCODE_DISABLE_SHARE: "1",
+		...(options.compaction ? {} : { OPENCODE_DISABLE_AUTOCOMPACT: "1" }),
+	};
+}
+
+function agentConfig(options: AgentOptions, place: AgentPlace): object {
+	const model = `${PROVIDER}/${MODEL}`;
+	return {
+		model,
+		small_model: model,
+		snapshot: false,
+		share: "disabled",
+		autoupdate: false,
+		compaction: { auto: options.compaction },
+		agent: options.title ? {} : { title: { disable: true } },
+		provider: {
+			[PROVIDER]: {
+				npm: "@ai-sdk/openai-compatible",
+				name: "Paddock",
+				options: {
+					baseURL: `${place.gatewayUrl}/v1`,
+					apiKey: place.key,
+					// The gateway has the sharper clocks; these only catch a gateway that is gone.
+					headerTimeout: 900_000,
+					chunkTimeout: 900_000,
+				},
+				models: {
+					[MODEL]: {
+						name: "Model",
+						tool_call: true,
+						temperature: true,
+						limit: { context: options.contextTokens, output: options.outputTokens },
+					},
+				},
+			},
+		},
+	};
+}
+
+/** Without a person watching there is nobody to answer a question; with one, only what changes something asks. */
+function permissions(options: AgentOptions): object {
+	if (options.permission === "allow") return { "*": "allow", question: "deny" };
+	const asked = ["bash", "edit", "webfetch", "external_directory", "doom_loop"];
+	return { "*": "allow", ...Object.fromEntries(asked.map((name) => [name, "ask"])) };
+}

@@ -1,0 +1,130 @@
+import { randomBytes } from "node:crypto";
+import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
+import { RolloutError } from "../errors.ts";
+import type { AgentOptions } from "../model/request.ts";
+import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
+import type { AgentListener, AgentRun, BootedAgent } from "./agent.ts";
+import { LogTail } from "./log-tail.ts";
+import { agentEnvironment, agentFiles } from "./opencode-config.ts";
+import { ServeClient } from "./serve-client.ts";
+import { startServeRun } from "./serve-run.ts";
+
+const PORT = 4096;
+const BOOT_LIMIT_MS = 120_000;
+
+/** Starts `opencode serve` in the box and resolves when it answers. */
+export async function bootServe(
+	box: Sandbox,
+	options: AgentOptions,
+	fingerprint: string,
+	key: string,
+	signal: AbortSignal,
+): Promise<BootedAgent> {
+	const password = randomBytes(16).toString("hex");
+	await Promise.all(agentFiles().map((file) => box.writeFile(`${box.home}/${file.path}`, file.content)));
+	const env = agentEnvironment(options, { home: box.home, gatewayUrl: box.gatewayUrl, key }, password);
+	const argv = [
+		box.agentBinary,
+		"serve",
+		"--hostname",
+		"127.0.0.1",
+		"--port",
+		String(box.backend === "process" ? 0 : PORT),
+	];
+	const server = await box.spawn(argv, { cwd: "/", env });
+	const log = new LogTail(server.stderr);
+	try {
+		const port = await listening(server, log, AbortSignal.any([signal, AbortSignal.timeout(BOOT_LIMIT_MS)]));
+		return new ServeAgent({ box, server, port, password, log, fingerprint, options });
+	} catch (error) {
+		await server[Symbol.asyncDispose]();
+		throw error;
+	}
+}
+
+/** A connection made before this line would never be answered, so nothing else may count as "ready". */
+async function listening(server: BoxProcess, log: LogTail, signal: AbortSignal): Promise<number> {
+	const found = Promise.withResolvers<number>();
+	const lines = createInterface({ input: server.stdout });
+	lines.on("line", (line) => {
+		const match = /listening on http:\/\/\S+:(\d+)/.exec(line);
+		if (match) found.resolve(Number(match[1]));
+		else log.add(`${line}\n`);
+	});
+	server.exited.then(async (exit) => {
+		const why = exit.exitCode === null ? `signal ${exit.signal}` : `exit code ${exit.exitCode}`;
+		found.reject(
+			new RolloutError(
+				"agent",
+				"agent_boot_failed",
+				`opencode serve ended before it listened (${why}): ${log.tail(500)}`,
+				{ retryable: true },
+			),
+		);
+	});
+	signal.addEventListener("abort", () => {
+		found.reject(
+			new RolloutError("agent", "agent_boot_timeout", "opencode serve did not listen in time", {
+				retryable: true,
+				cause: signal.reason,
+			}),
+		);
+	});
+	return await found.promise;
+}
+
+interface Parts {
+	box: Sandbox;
+	server: BoxProcess;
+	port: number;
+	password: string;
+	log: LogTail;
+	fingerprint: string;
+	options: AgentOptions;
+}
+
+class ServeAgent implements BootedAgent {
+	readonly fingerprint: string;
+	readonly #parts: Parts;
+
+	constructor(parts: Parts) {
+		this.#parts = parts;
+		this.fingerprint = parts.fingerprint;
+	}
+
+	async prime(directory: string): Promise<void> {
+		const client = this.#client(directory);
+		try {
+			const session = await client.createSession("warm-up");
+			await client.promptAndWait(session, "Reply with: ok");
+			await client.deleteSession(session);
+		} finally {
+			client.close();
+		}
+	}
+
+	async begin(
+		prompt: { directory: string; instruction: string },
+		listener: AgentListener,
+	): Promise<AgentRun> {
+		const { server, options } = this.#parts;
+		return await startServeRun(this.#client(prompt.directory), server, options, prompt.instruction, listener);
+	}
+
+	async logTail(): Promise<string> {
+		return this.#parts.log.tail(64_000);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		const { server } = this.#parts;
+		await server.kill("SIGTERM");
+		const ended = await Promise.race([server.exited.then(() => true), delay(1_000, false, { ref: false })]);
+		if (!ended) await server[Symbol.asyncDispose]();
+	}
+
+	#client(directory: string): ServeClient {
+		const { box, port, password } = this.#parts;
+		return new ServeClient(() => box.connect(port), { password, directory });
+	}
+}
