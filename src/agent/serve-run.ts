@@ -49,8 +49,9 @@ class ServeRun implements AgentRun {
 		await this.#listen();
 		this.#sessionId = await this.#client.createSession(title);
 		this.#listener.onSession(this.#sessionId);
-		await this.#client.prompt(this.#sessionId, instruction);
+		// The idle event travels on another connection and may overtake the answer to the prompt.
 		this.#prompted = true;
+		await this.#client.prompt(this.#sessionId, instruction);
 	}
 
 	async wait(signal: AbortSignal): Promise<AgentEnd> {
@@ -139,8 +140,8 @@ class ServeRun implements AgentRun {
 
 	#on(event: ServeEvent): void {
 		const { type, properties } = event;
-		if (type === "permission.asked") return this.#onPermission(properties);
-		if (type === "question.asked") return this.#onQuestion(properties);
+		if (type === "permission.asked") this.#onPermission(properties);
+		if (type === "question.asked") this.#onQuestion(properties);
 		if (type === "session.error" && this.#isRoot(properties)) this.#error = toError(properties.error);
 		if (isTelling(event)) this.#listener.onEvent(type, shorten(properties) as Record<string, unknown>);
 		if (type === "session.idle" && this.#isRoot(properties) && this.#prompted) this.#idle();

@@ -1,0 +1,62 @@
+import { RolloutError, within } from "../errors.ts";
+import type { CommandResult } from "../model/event.ts";
+import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
+import { runCommand } from "./commands.ts";
+import { toReward } from "./reward.ts";
+import type { Verify } from "./verify.ts";
+
+const MAX_REWARD_BYTES = 64 * 1024;
+
+/** Stages the hidden tests only now, gives the verifier an empty reward folder, runs its commands, reads the reward. */
+export const verify: Verify = async (task, clean, { signal, onResult }) =>
+	await within("verifier", "verifier_failed", async () => {
+		const at = (path: string) => path.replace(HOME, clean.home);
+		await clean.exec(["rm", "-rf", at(TESTS_DIR), at(VERIFIER_LOG_DIR)], { signal });
+		await clean.exec(["mkdir", "-p", at(TESTS_DIR), at(VERIFIER_LOG_DIR), at(WORKDIR)], { signal });
+		await stageFiles(clean, task.tests, at(TESTS_DIR));
+		const results: CommandResult[] = [];
+		for (const command of verifyCommands(task)) {
+			const result = await runCommand(clean, command, {
+				cwd: at(WORKDIR),
+				timeoutMs: task.clocks.verifyS * 1000,
+				signal,
+			});
+			results.push(result);
+			onResult(result);
+		}
+		const files = {
+			json: await readSmall(clean, at(`${VERIFIER_LOG_DIR}/reward.json`)),
+			txt: await readSmall(clean, at(`${VERIFIER_LOG_DIR}/reward.txt`)),
+		};
+		return {
+			reward: toReward(files, results),
+			results,
+			stdout: results.map((result) => result.stdout).join(""),
+			stderr: results.map((result) => result.stderr).join(""),
+		};
+	});
+
+/** A task may leave out `verify` when it brings a test script. */
+export function verifyCommands(task: Task): string[] {
+	if (task.verify.length > 0) return task.verify;
+	return task.tests.some((file) => file.path === "test.sh") ? [`bash ${TESTS_DIR}/test.sh`] : [];
+}
+
+/** Relative paths land in `folder`, absolute ones below home. */
+export async function stageFiles(box: Sandbox, files: readonly TaskFile[], folder: string): Promise<void> {
+	await Promise.all(
+		files.map(async (file) => {
+			const path = file.path.startsWith("/") ? file.path.replace(HOME, box.home) : `${folder}/${file.path}`;
+			if (!path.startsWith(`${box.home}/`) || path.split("/").includes("..")) {
+				throw new RolloutError("task", "bad_path", `${file.path}: files are staged below ${HOME} only`);
+			}
+			await box.writeFile(path, Buffer.from(file.content, file.encoding), { executable: file.executable });
+		}),
+	);
+}
+
+async function readSmall(box: Sandbox, path: string): Promise<string | null> {
+	if (!(await box.exists(path))) return null;
+	return (await box.readFile(path, { maxBytes: MAX_REWARD_BYTES })).toString("utf8");
+}

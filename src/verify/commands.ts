@@ -1,0 +1,40 @@
+import type { CommandResult } from "../model/event.ts";
+import type { ExecOptions, ExecResult, Sandbox } from "../sandbox/sandbox.ts";
+
+const TAIL_CHARACTERS = 4_000;
+
+/** Runs one of the task's shell commands in the box; whatever it does is a result. */
+export async function runCommand(
+	box: Sandbox,
+	command: string,
+	options: ExecOptions,
+): Promise<CommandResult> {
+	const result = await box.exec(command, { ...options, maxOutputBytes: 64 * 1024 });
+	return {
+		cmd: command,
+		exitCode: exitCodeOf(result),
+		stdout: result.stdout.slice(-TAIL_CHARACTERS),
+		stderr: (result.timedOut ? `${result.stderr}\n[stopped: out of time]` : result.stderr).slice(
+			-TAIL_CHARACTERS,
+		),
+		durationS: Math.round(result.durationMs) / 1000,
+	};
+}
+
+function exitCodeOf(result: ExecResult): number {
+	if (result.timedOut) return -1;
+	if (result.exitCode !== null) return result.exitCode;
+	return 128 + (SIGNALS[result.signal ?? ""] ?? 0);
+}
+
+const SIGNALS: Record<string, number> = {
+	SIGHUP: 1,
+	SIGINT: 2,
+	SIGQUIT: 3,
+	SIGABRT: 6,
+	SIGKILL: 9,
+	SIGSEGV: 11,
+	SIGPIPE: 13,
+	SIGTERM: 15,
+	SIGXFSZ: 25,
+};
