@@ -1,0 +1,56 @@
+import { answerPermission, answerQuestion, sendMessage } from "./commands.ts";
+import {
+	abortBatch,
+	abortGroup,
+	createBatch,
+	getBatch,
+	getGroup,
+	listBatches,
+	listGroups,
+} from "./groups.ts";
+import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "./machine.ts";
+import {
+	abortRollout,
+	createRollouts,
+	finalizeRollout,
+	getResult,
+	getRollout,
+	listRollouts,
+} from "./rollouts.ts";
+import type { Route } from "./route.ts";
+import { getBlob, getCalls, getDiff, getEvents, getMessages, getSamples, listFiles } from "./trace.ts";
+
+/** The contract's version: the first number moves when a caller would break. */
+export const API_VERSION = "1.0.0";
+
+/** The whole contract, in the order the documentation shows it. */
+export const routes: readonly Route[] = [
+	createRollouts,
+	listRollouts,
+	getRollout,
+	getResult,
+	finalizeRollout,
+	abortRollout,
+	getEvents,
+	getMessages,
+	getCalls,
+	getSamples,
+	listFiles,
+	getBlob,
+	getDiff,
+	sendMessage,
+	answerPermission,
+	answerQuestion,
+	listGroups,
+	getGroup,
+	abortGroup,
+	createBatch,
+	listBatches,
+	getBatch,
+	abortBatch,
+	getHealth,
+	getStatus,
+	listWorkers,
+	listEndpoints,
+	listSandboxes,
+];

@@ -1,0 +1,60 @@
+import { z } from "zod";
+import { API, IdParams, route } from "./route.ts";
+
+const tag = "commands";
+const refusals = { 404: "No rollout has this id", 409: "The rollout has ended" };
+
+const by = z.string().min(1).max(100).default("http").describe("Who says it; goes on the record");
+const requestId = z.string().regex(/^[A-Za-z0-9_.-]{1,200}$/);
+
+export const Accepted = z.object({ accepted: z.literal(true) }).meta({ id: "Accepted" });
+
+export const sendMessage = route({
+	name: "sendMessage",
+	method: "post",
+	path: `${API}/rollouts/{id}/messages`,
+	tag,
+	summary: "Say something more to a working agent",
+	params: IdParams,
+	body: z.strictObject({ text: z.string().min(1).max(1_000_000), by }).meta({ id: "MessageSend" }),
+	reply: Accepted,
+	refusals,
+});
+
+export const answerPermission = route({
+	name: "answerPermission",
+	method: "post",
+	path: `${API}/rollouts/{id}/permissions/{requestId}`,
+	tag,
+	summary: "Answer a permission request",
+	params: IdParams.extend({ requestId }),
+	body: z
+		.strictObject({
+			reply: z.enum(["once", "always", "reject"]),
+			message: z.string().max(10_000).optional(),
+			by,
+		})
+		.meta({ id: "PermissionAnswer" }),
+	reply: Accepted,
+	refusals,
+});
+
+export const answerQuestion = route({
+	name: "answerQuestion",
+	method: "post",
+	path: `${API}/rollouts/{id}/questions/{requestId}`,
+	tag,
+	summary: "Answer a question the agent asked; null declines",
+	params: IdParams.extend({ requestId }),
+	body: z
+		.strictObject({
+			answers: z
+				.array(z.array(z.string().max(10_000)).max(100))
+				.max(100)
+				.nullable(),
+			by,
+		})
+		.meta({ id: "QuestionAnswer" }),
+	reply: Accepted,
+	refusals,
+});

@@ -1,0 +1,128 @@
+import { z } from "zod";
+import { EndpointSpec } from "../model/endpoint.ts";
+import { Outcome } from "../model/failure.ts";
+import { RolloutRequest } from "../model/request.ts";
+import { Batch, Group, RolloutStatus } from "../model/rollout.ts";
+import { Task } from "../model/task.ts";
+import { Aborted, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
+import { API, Id, IdParams, PageQuery, pageOf, route } from "./route.ts";
+
+const NO_GROUP = { 404: "No group has this id" };
+const NO_BATCH = { 404: "No batch has this id" };
+
+export const GroupSummary = Group.extend({
+	done: z.int(),
+	running: z.int(),
+	queued: z.int(),
+	rewardMean: z.number().nullable(),
+	rewardStd: z.number().nullable(),
+	passAt: z
+		.record(z.string(), z.number())
+		.describe("pass@k for k = 1, 2, 4, … up to n; a reward of 1 passes"),
+	rollouts: z
+		.array(
+			z.object({
+				id: z.string(),
+				status: RolloutStatus,
+				outcome: Outcome.nullable(),
+				reward: z.number().nullable(),
+			}),
+		)
+		.describe("In order of creation"),
+}).meta({ id: "GroupSummary" });
+
+export const listGroups = route({
+	name: "listGroups",
+	method: "get",
+	path: `${API}/groups`,
+	tag: "groups",
+	summary: "Page through groups",
+	query: PageQuery.extend({ batch_id: Id.optional() }),
+	reply: pageOf(Group),
+});
+
+export const getGroup = route({
+	name: "getGroup",
+	method: "get",
+	path: `${API}/groups/{id}`,
+	tag: "groups",
+	summary: "Progress, reward mean and spread, pass@k",
+	params: IdParams,
+	reply: GroupSummary,
+	refusals: NO_GROUP,
+});
+
+export const abortGroup = route({
+	name: "abortGroup",
+	method: "post",
+	path: `${API}/groups/{id}/abort`,
+	tag: "groups",
+	summary: "Stop every unfinished rollout of the group",
+	params: IdParams,
+	reply: Aborted,
+	refusals: NO_GROUP,
+});
+
+export const BatchCreate = RolloutRequest.omit({ task: true, endpoint: true })
+	.extend({
+		tasks: z.array(Task).min(1).max(10_000),
+		endpoints: z.array(EndpointSpec).min(1).max(100),
+		n: z.int().min(1).max(1024).default(1).describe("Rollouts for each task and endpoint"),
+		idempotencyKey: IdempotencyKey.optional(),
+	})
+	.meta({ id: "BatchCreate" });
+export type BatchCreate = z.infer<typeof BatchCreate>;
+
+export const BatchSummary = Batch.extend({
+	done: z.int(),
+	running: z.int(),
+	queued: z.int(),
+	outcomes: z.record(z.string(), z.int()).describe("Finished rollouts by outcome"),
+	rewardMean: z.number().nullable(),
+}).meta({ id: "BatchSummary" });
+export type BatchSummary = z.infer<typeof BatchSummary>;
+
+export const createBatch = route({
+	name: "createBatch",
+	method: "post",
+	path: `${API}/batches`,
+	tag: "batches",
+	summary: "Tasks × endpoints × n: one group for each task and endpoint",
+	headers: IdempotencyHeaders,
+	body: BatchCreate,
+	status: 201,
+	reply: z.object({ batch: Batch, rolloutIds: z.array(z.string()) }),
+	refusals: { 413: "The body is too large", 429: "The queue is full; Retry-After says when to come back" },
+});
+
+export const listBatches = route({
+	name: "listBatches",
+	method: "get",
+	path: `${API}/batches`,
+	tag: "batches",
+	summary: "Page through batches",
+	query: PageQuery,
+	reply: pageOf(Batch),
+});
+
+export const getBatch = route({
+	name: "getBatch",
+	method: "get",
+	path: `${API}/batches/{id}`,
+	tag: "batches",
+	summary: "Progress of a batch; its groups are at /groups?batch_id=",
+	params: IdParams,
+	reply: BatchSummary,
+	refusals: NO_BATCH,
+});
+
+export const abortBatch = route({
+	name: "abortBatch",
+	method: "post",
+	path: `${API}/batches/{id}/abort`,
+	tag: "batches",
+	summary: "Stop every unfinished rollout of the batch",
+	params: IdParams,
+	reply: Aborted,
+	refusals: NO_BATCH,
+});

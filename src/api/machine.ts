@@ -1,0 +1,88 @@
+import { z } from "zod";
+import { API, route } from "./route.ts";
+
+const tag = "machine";
+
+export const Health = z.object({ status: z.literal("ok"), version: z.string() }).meta({ id: "Health" });
+
+export const getHealth = route({
+	name: "getHealth",
+	method: "get",
+	path: `${API}/health`,
+	tag,
+	summary: "Whether the server answers; needs no token",
+	reply: Health,
+});
+
+export const getStatus = route({
+	name: "getStatus",
+	method: "get",
+	path: `${API}/status`,
+	tag,
+	summary: "How much there is to do, and who does it",
+	reply: z.object({
+		version: z.string(),
+		uptimeS: z.number(),
+		rollouts: z.object({ queued: z.int(), running: z.int(), done: z.int() }),
+		queueDepth: z.int(),
+		queueLimit: z.int(),
+		capacity: z.int().describe("Rollouts all workers together can run at once"),
+	}),
+});
+
+export const WorkerInfo = z
+	.object({
+		id: z.string(),
+		host: z.string(),
+		pid: z.int(),
+		capacity: z.int(),
+		running: z.int(),
+		draining: z.boolean(),
+		startedAt: z.number(),
+		seenAt: z.number(),
+	})
+	.meta({ id: "WorkerInfo" });
+
+export const listWorkers = route({
+	name: "listWorkers",
+	method: "get",
+	path: `${API}/workers`,
+	tag,
+	summary: "The workers that announced themselves",
+	reply: z.object({ items: z.array(WorkerInfo) }),
+});
+
+export const listEndpoints = route({
+	name: "listEndpoints",
+	method: "get",
+	path: `${API}/endpoints`,
+	tag,
+	summary: "The catalog of model endpoints; never a key",
+	reply: z.object({
+		items: z.array(
+			z.object({
+				name: z.string(),
+				configured: z.boolean(),
+				baseUrl: z.string().nullable(),
+				model: z.string().nullable(),
+				note: z.string(),
+			}),
+		),
+	}),
+});
+
+const Check = z.object({
+	name: z.string(),
+	ok: z.boolean(),
+	detail: z.string(),
+	fix: z.string().optional(),
+});
+
+export const listSandboxes = route({
+	name: "listSandboxes",
+	method: "get",
+	path: `${API}/sandboxes`,
+	tag,
+	summary: "Which sandbox backends work on this machine, and what to do for the others",
+	reply: z.record(z.string(), z.object({ ok: z.boolean(), checks: z.array(Check) })),
+});

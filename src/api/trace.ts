@@ -1,0 +1,142 @@
+import { z } from "zod";
+import { ModelCall } from "../model/call.ts";
+import { RolloutEvent } from "../model/event.ts";
+import { waitSeconds } from "./rollouts.ts";
+import { API, IdParams, route, whole } from "./route.ts";
+
+const NOT_FOUND = { 404: "No rollout has this id" };
+const tag = "trace";
+
+export const SSE = "text/event-stream";
+export const NDJSON = "application/x-ndjson";
+
+export const EventPage = z
+	.object({
+		items: z.array(RolloutEvent),
+		next: z.int().describe("Hand it back as `after`"),
+		done: z.boolean().describe("The end event is among these or before them"),
+	})
+	.meta({ id: "EventPage" });
+export type EventPage = z.infer<typeof EventPage>;
+
+export const getEvents = route({
+	name: "getEvents",
+	method: "get",
+	path: `${API}/rollouts/{id}/events`,
+	tag,
+	summary:
+		"What happened, in order. With `Accept: text/event-stream` live until the end event, resuming after `Last-Event-ID`; otherwise a page, waiting up to wait_s for the first event",
+	params: IdParams,
+	query: z.object({
+		after: whole(0, Number.MAX_SAFE_INTEGER, 0).describe("The last sequence number already seen"),
+		limit: whole(1, 5000, 1000),
+		wait_s: waitSeconds,
+		format: z.enum(["json", "sse"]).optional().describe("Wins over the Accept header"),
+	}),
+	headers: z.object({
+		"last-event-id": z
+			.string()
+			.regex(/^\d{1,15}$/)
+			.optional()
+			.describe("Wins over `after`"),
+	}),
+	reply: EventPage,
+	media: { [SSE]: "`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive" },
+	refusals: NOT_FOUND,
+});
+
+export const getMessages = route({
+	name: "getMessages",
+	method: "get",
+	path: `${API}/rollouts/{id}/messages`,
+	tag,
+	summary: "The transcript, in OpenCode's own message shape",
+	params: IdParams,
+	reply: z.object({
+		rolloutId: z.string(),
+		sessionId: z.string().nullable(),
+		messages: z.array(
+			z.object({
+				info: z.record(z.string(), z.unknown()),
+				parts: z.array(z.record(z.string(), z.unknown())),
+			}),
+		),
+		note: z.string().nullable().describe("Why there is nothing yet"),
+	}),
+	refusals: NOT_FOUND,
+});
+
+export const getCalls = route({
+	name: "getCalls",
+	method: "get",
+	path: `${API}/rollouts/{id}/calls`,
+	tag,
+	summary: "Every captured call with its tokens: a page, or all of them as one JSON object per line",
+	params: IdParams,
+	query: z.object({
+		after: whole(-1, Number.MAX_SAFE_INTEGER, -1).describe("The last call index already seen"),
+		limit: whole(1, 500, 50),
+		format: z.enum(["json", "ndjson"]).optional().describe("Wins over the Accept header"),
+	}),
+	reply: z.object({
+		items: z.array(ModelCall),
+		next: z.int().nullable().describe("Hand it back as `after`; null at the end"),
+	}),
+	media: { [NDJSON]: "One ModelCall per line" },
+	refusals: NOT_FOUND,
+});
+
+export const getSamples = route({
+	name: "getSamples",
+	method: "get",
+	path: `${API}/rollouts/{id}/samples`,
+	tag,
+	summary: "Training samples: one branch per line, ids, mask and logprobs",
+	params: IdParams,
+	media: { [NDJSON]: "One sample per line" },
+	refusals: NOT_FOUND,
+});
+
+export const FileList = z
+	.object({
+		files: z
+			.array(z.object({ path: z.string(), sizeBytes: z.int() }))
+			.describe("What the workdir held at the end"),
+		blobs: z.array(z.string()).describe("Stored results, to be fetched by name"),
+	})
+	.meta({ id: "FileList" });
+
+export const listFiles = route({
+	name: "listFiles",
+	method: "get",
+	path: `${API}/rollouts/{id}/files`,
+	tag,
+	summary: "The files the rollout left",
+	params: IdParams,
+	reply: FileList,
+	refusals: NOT_FOUND,
+});
+
+export const BLOB_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
+
+export const getBlob = route({
+	name: "getBlob",
+	method: "get",
+	path: `${API}/rollouts/{id}/files/{name}`,
+	tag,
+	summary: "One stored result: files.tar, diff.patch, agent.log, transcript.json, …",
+	params: IdParams.extend({ name: z.string().regex(BLOB_NAME) }),
+	media: { "application/octet-stream": "The bytes" },
+	refusals: { 404: "No such rollout, or it left no such file" },
+});
+
+export const getDiff = route({
+	name: "getDiff",
+	method: "get",
+	path: `${API}/rollouts/{id}/diff`,
+	tag,
+	summary: "What the agent changed, as a patch",
+	params: IdParams,
+	media: { "text/plain": "A unified diff" },
+	refusals: { 404: "No such rollout, or it left no diff" },
+});
