@@ -47,6 +47,8 @@ export const Rollout = z
 		startedAt: z.number().nullable(),
 		finishedAt: z.number().nullable(),
 		worker: z.string().nullable(),
+		sandboxId: z.string().nullable().optional().describe("Of the current attempt, once it has one"),
+		sessionId: z.string().nullable().optional().describe("OpenCode's, of the current attempt"),
 		abortRequested: z.boolean(),
 		outcome: Outcome.nullable(),
 		reward: z.number().nullable(),

@@ -1,0 +1,98 @@
+import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
+import type { Failure, Outcome } from "../model/failure.ts";
+import type { Batch, Group, Rollout, RolloutStatus } from "../model/rollout.ts";
+
+/** A rollout as both databases hand it out; JSON columns are text. */
+export interface RolloutRow {
+	position: number;
+	id: string;
+	task_id: string;
+	status: RolloutStatus;
+	phase: Phase;
+	attempt: number;
+	group_id: string | null;
+	batch_id: string | null;
+	created_at: number;
+	started_at: number | null;
+	finished_at: number | null;
+	worker: string | null;
+	sandbox_id: string | null;
+	session_id: string | null;
+	abort_requested: number | boolean;
+	outcome: Outcome | null;
+	reward: number | null;
+	failure: string | null;
+	calls: number;
+	prompt_tokens: number;
+	completion_tokens: number;
+	request: string;
+	summary: string | null;
+}
+
+export interface EventRow {
+	seq: number;
+	at: number;
+	body: string;
+}
+
+export interface GroupRow {
+	position: number;
+	id: string;
+	task_id: string;
+	batch_id: string | null;
+	n: number;
+	created_at: number;
+}
+
+export interface BatchRow {
+	position: number;
+	id: string;
+	size: number;
+	created_at: number;
+	labels: string;
+}
+
+export function toRollout(row: RolloutRow): Rollout {
+	return {
+		version: 1,
+		id: row.id,
+		taskId: row.task_id,
+		status: row.status,
+		phase: row.phase,
+		attempt: row.attempt,
+		request: JSON.parse(row.request) as Rollout["request"],
+		groupId: row.group_id,
+		batchId: row.batch_id,
+		createdAt: row.created_at,
+		startedAt: row.started_at,
+		finishedAt: row.finished_at,
+		worker: row.worker,
+		sandboxId: row.sandbox_id,
+		sessionId: row.session_id,
+		abortRequested: Boolean(row.abort_requested),
+		outcome: row.outcome,
+		reward: row.reward,
+		failure: row.failure === null ? null : (JSON.parse(row.failure) as Failure),
+		calls: row.calls,
+		promptTokens: row.prompt_tokens,
+		completionTokens: row.completion_tokens,
+		summary: row.summary === null ? null : (JSON.parse(row.summary) as Rollout["summary"]),
+	};
+}
+
+export function toEvent(rolloutId: string, row: EventRow): RolloutEvent {
+	return { rolloutId, seq: row.seq, at: row.at, ...(JSON.parse(row.body) as EventBody) };
+}
+
+export function toGroup(row: GroupRow): Group {
+	return { id: row.id, taskId: row.task_id, batchId: row.batch_id, n: row.n, createdAt: row.created_at };
+}
+
+export function toBatch(row: BatchRow): Batch {
+	return {
+		id: row.id,
+		size: row.size,
+		createdAt: row.created_at,
+		labels: JSON.parse(row.labels) as Record<string, string>,
+	};
+}

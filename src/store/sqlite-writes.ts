@@ -1,0 +1,274 @@
+import type { EventBody } from "../model/event.ts";
+import type { Failure, Outcome } from "../model/failure.ts";
+import type { RolloutStatus } from "../model/rollout.ts";
+import type { Statements } from "./statements.ts";
+import type { RolloutEnd, RolloutPatch } from "./store.ts";
+import { onlyGroup, type StoredRollout, type StoredSubmission, type Submitted } from "./submission.ts";
+
+export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
+
+interface Head {
+	position: number;
+	id: string;
+	status: RolloutStatus;
+	attempt: number;
+	last_seq: number;
+	abort_requested: number;
+}
+
+/**
+ * Every change of the embedded store. Each method runs inside a transaction of the writer thread, takes and returns
+ * plain data, and names the rollouts it touched.
+ */
+export class SqliteWrites {
+	readonly #sql: Statements;
+	readonly #touched = new Set<string>();
+
+	constructor(sql: Statements) {
+		this.#sql = sql;
+	}
+
+	/** The rollouts changed since the last call, with their revisions. */
+	takeTouched(): [string, number][] {
+		const touched = [...this.#touched].map((id): [string, number] => {
+			const row = this.#sql.get<{ revision: number }>("SELECT revision FROM rollouts WHERE id = ?", id);
+			return [id, row?.revision ?? 0];
+		});
+		this.#touched.clear();
+		return touched;
+	}
+
+	submit(submission: StoredSubmission): Submitted {
+		const known = submission.idempotencyKey === null ? undefined : this.#known(submission.idempotencyKey);
+		if (known) return known;
+		for (const group of submission.groups) {
+			this.#sql.run(
+				"INSERT INTO groups (id, task_id, batch_id, n, created_at) VALUES (?, ?, ?, ?, ?)",
+				group.id,
+				group.taskId,
+				group.batchId,
+				group.n,
+				group.createdAt,
+			);
+		}
+		const { batch } = submission;
+		if (batch) {
+			this.#sql.run(
+				"INSERT INTO batches (id, size, created_at, labels) VALUES (?, ?, ?, ?)",
+				batch.id,
+				batch.size,
+				batch.createdAt,
+				JSON.stringify(batch.labels),
+			);
+		}
+		for (const rollout of submission.rollouts) this.#insert(rollout, submission.at);
+		return this.#remember(submission);
+	}
+
+	begin(id: string, worker: string, at: number): number | null {
+		const head = this.#head(id);
+		if (!head || head.status === "done") return null;
+		const attempt = head.attempt + 1;
+		this.#sql.run(
+			`UPDATE rollouts SET attempt = ?, status = 'running', phase = 'create', worker = ?, started_at = ?,
+				sandbox_id = NULL, session_id = NULL, calls = 0, prompt_tokens = 0, completion_tokens = 0
+			WHERE position = ?`,
+			attempt,
+			worker,
+			at,
+			head.position,
+		);
+		this.#appendTo(head, [{ type: "rollout-start", attempt, worker }], at);
+		return attempt;
+	}
+
+	patch(id: string, attempt: number, patch: RolloutPatch): boolean {
+		const changed = this.#sql.run(
+			`UPDATE rollouts SET revision = revision + 1, phase = coalesce(?, phase), sandbox_id = coalesce(?, sandbox_id),
+				session_id = coalesce(?, session_id), calls = coalesce(?, calls),
+				prompt_tokens = coalesce(?, prompt_tokens), completion_tokens = coalesce(?, completion_tokens)
+			WHERE id = ? AND attempt = ? AND status = 'running'`,
+			patch.phase ?? null,
+			patch.sandboxId ?? null,
+			patch.sessionId ?? null,
+			patch.calls ?? null,
+			patch.promptTokens ?? null,
+			patch.completionTokens ?? null,
+			id,
+			attempt,
+		);
+		if (changed > 0) this.#touched.add(id);
+		return changed > 0;
+	}
+
+	requeue(id: string, attempt: number, failure: Failure, at: number): boolean {
+		const head = this.#head(id);
+		if (!head || head.status !== "running" || head.attempt !== attempt) return false;
+		this.#appendTo(head, [{ type: "attempt-failed", attempt, failure }], at);
+		if (head.abort_requested) {
+			this.#end(head, { outcome: "aborted", reward: null, failure: null, summary: null }, at);
+			return true;
+		}
+		this.#sql.run(
+			"UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL WHERE position = ?",
+			head.position,
+		);
+		return true;
+	}
+
+	finish(id: string, attempt: number, end: RolloutEnd, at: number): boolean {
+		const head = this.#head(id);
+		if (!head || head.status === "done" || head.attempt !== attempt) return false;
+		this.#end(head, end, at);
+		return true;
+	}
+
+	requestAbort(target: AbortTarget, at: number): string[] {
+		const heads = this.#targets(target);
+		for (const head of heads) {
+			this.#sql.run(
+				"UPDATE rollouts SET abort_requested = 1, revision = revision + 1 WHERE position = ?",
+				head.position,
+			);
+			this.#touched.add(head.id);
+			if (head.status === "queued") {
+				this.#end(head, { outcome: "aborted", reward: null, failure: null, summary: null }, at);
+			}
+		}
+		return heads.map((head) => head.id);
+	}
+
+	/** The sequence number of the first event, or 0 when refused. */
+	append(id: string, attempt: number, events: EventBody[], at: number): number {
+		const head = this.#head(id);
+		if (!head || head.status === "done" || head.attempt !== attempt) return 0;
+		const first = head.last_seq + 1;
+		this.#appendTo(head, events, at);
+		return first;
+	}
+
+	post(id: string, command: string): boolean {
+		const changed = this.#sql.run(
+			"UPDATE rollouts SET revision = revision + 1 WHERE id = ? AND status <> 'done'",
+			id,
+		);
+		if (changed === 0) return false;
+		this.#sql.run("INSERT INTO commands (rollout_id, body) VALUES (?, ?)", id, command);
+		this.#touched.add(id);
+		return true;
+	}
+
+	takeCommands(id: string): string[] {
+		const rows = this.#sql.all<{ body: string }>(
+			"SELECT body FROM commands WHERE rollout_id = ? ORDER BY position",
+			id,
+		);
+		this.#sql.run("DELETE FROM commands WHERE rollout_id = ?", id);
+		return rows.map((row) => row.body);
+	}
+
+	#known(key: string): Submitted | undefined {
+		const row = this.#sql.get<{ rollout_ids: string; group_id: string | null; batch_id: string | null }>(
+			"SELECT rollout_ids, group_id, batch_id FROM submissions WHERE key = ?",
+			key,
+		);
+		if (!row) return undefined;
+		const ids = JSON.parse(row.rollout_ids) as string[];
+		return { ids, groupId: row.group_id, batchId: row.batch_id, fresh: false };
+	}
+
+	#remember(submission: StoredSubmission): Submitted {
+		const ids = submission.rollouts.map((rollout) => rollout.id);
+		const groupId = onlyGroup(submission);
+		const batchId = submission.batch?.id ?? null;
+		if (submission.idempotencyKey !== null) {
+			this.#sql.run(
+				"INSERT INTO submissions (key, rollout_ids, group_id, batch_id) VALUES (?, ?, ?, ?)",
+				submission.idempotencyKey,
+				JSON.stringify(ids),
+				groupId,
+				batchId,
+			);
+		}
+		return { ids, groupId, batchId, fresh: true };
+	}
+
+	#insert(rollout: StoredRollout, at: number): void {
+		const row = this.#sql.get<{ position: number }>(
+			`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at)
+			VALUES (?, ?, 'queued', 'queued', ?, ?, ?) RETURNING position`,
+			rollout.id,
+			rollout.taskId,
+			rollout.groupId,
+			rollout.batchId,
+			at,
+		);
+		const position = row!.position;
+		this.#sql.run("INSERT INTO rollout_bodies (position, request) VALUES (?, ?)", position, rollout.request);
+		for (const [name, value] of rollout.labels) {
+			this.#sql.run("INSERT INTO labels (name, value, position) VALUES (?, ?, ?)", name, value, position);
+		}
+		if (rollout.sealed) {
+			this.#sql.run("INSERT INTO secrets (rollout_id, sealed) VALUES (?, ?)", rollout.id, rollout.sealed);
+		}
+		this.#appendTo(
+			{ position, id: rollout.id, last_seq: 0 },
+			[{ type: "rollout-queued", taskId: rollout.taskId }],
+			at,
+		);
+	}
+
+	#head(id: string): Head | undefined {
+		return this.#sql.get<Head>(
+			"SELECT position, id, status, attempt, last_seq, abort_requested FROM rollouts WHERE id = ?",
+			id,
+		);
+	}
+
+	#targets(target: AbortTarget): Head[] {
+		const select = "SELECT position, id, status, attempt, last_seq, abort_requested FROM rollouts";
+		const open = "status <> 'done' ORDER BY position";
+		if ("id" in target) return this.#sql.all(`${select} WHERE id = ? AND ${open}`, target.id);
+		if ("groupId" in target) return this.#sql.all(`${select} WHERE group_id = ? AND ${open}`, target.groupId);
+		return this.#sql.all(`${select} WHERE batch_id = ? AND ${open}`, target.batchId);
+	}
+
+	#end(head: Head, end: RolloutEnd, at: number): void {
+		const { outcome, reward, failure } = end;
+		this.#appendTo(head, [{ type: "rollout-end", outcome, reward, failure, attempt: head.attempt }], at);
+		this.#sql.run(
+			`UPDATE rollouts SET status = 'done', phase = 'done', finished_at = ?, outcome = ?, reward = ?, failure = ?
+			WHERE position = ?`,
+			at,
+			outcome satisfies Outcome,
+			reward,
+			failure === null ? null : JSON.stringify(failure),
+			head.position,
+		);
+		if (end.summary !== null) {
+			const summary = JSON.stringify(end.summary);
+			this.#sql.run("UPDATE rollout_bodies SET summary = ? WHERE position = ?", summary, head.position);
+		}
+		this.#sql.run("DELETE FROM secrets WHERE rollout_id = ?", head.id);
+		this.#sql.run("DELETE FROM commands WHERE rollout_id = ?", head.id);
+	}
+
+	#appendTo(head: { position: number; id: string; last_seq: number }, events: EventBody[], at: number): void {
+		for (const event of events) {
+			head.last_seq += 1;
+			this.#sql.run(
+				"INSERT INTO events (rollout, seq, at, body) VALUES (?, ?, ?, ?)",
+				head.position,
+				head.last_seq,
+				at,
+				JSON.stringify(event),
+			);
+		}
+		this.#sql.run(
+			"UPDATE rollouts SET last_seq = ?, revision = revision + 1 WHERE position = ?",
+			head.last_seq,
+			head.position,
+		);
+		this.#touched.add(head.id);
+	}
+}
