@@ -99,7 +99,7 @@ export function listEndpoints(env: Environment): EndpointListing[] {
 	];
 }
 
-/** `vllm://<repo>` and `hf-router://<repo>:<provider>`, the one-word spelling of an endpoint and its model. */
+/** `vllm://<repo>`, `hf-router://<repo>:<provider>`, `scripted://<policy>`: an endpoint and its model in one word. */
 export function parseModelKey(
 	modelKey: string,
 	options: { vllmUrl?: string | undefined; hfToken?: string | undefined } = {},
@@ -129,8 +129,10 @@ export function parseModelKey(
 			);
 		return { type: "named", name: "hf_router", model, ...(hfToken ? { apiKey: hfToken } : {}) };
 	}
+	if (scheme === SCRIPTED && model !== undefined && vllmUrl === undefined && hfToken === undefined)
+		return { type: "policy", policy: model };
 	throw new UsageError(
-		`model_key ${JSON.stringify(modelKey.slice(0, 200))} is not understood: write vllm://<repo> or hf-router://<repo>:<provider>`,
+		`model_key ${JSON.stringify(modelKey.slice(0, 200))} is not understood: write vllm://<repo>, hf-router://<repo>:<provider> or scripted://<policy>`,
 		"bad_model_key",
 	);
 }

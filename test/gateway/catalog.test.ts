@@ -166,6 +166,7 @@ describe("model_key", () => {
 			{ hfToken: "hf_1" },
 			{ name: "hf_router", model: "Qwen/Qwen3:nscale", apiKey: "hf_1" },
 		],
+		["scripted://noop", {}, { type: "policy", policy: "noop" }],
 		["hf-router://a/b:c", { vllmUrl: "", hfToken: "" }, { type: "named", name: "hf_router", model: "a/b:c" }],
 	])("%s with %j", (key, options, expected) => {
 		expect(parseModelKey(key, options)).toMatchObject(expected);
@@ -177,6 +178,7 @@ describe("model_key", () => {
 		["openai://gpt", {}],
 		["vllm://", {}],
 		["vllm://m", { hfToken: "hf_1" }],
+		["scripted://oracle", { vllmUrl: "http://h" }],
 		["hf-router://m", { vllmUrl: "http://h" }],
 	])("%j with %j is refused", (key, options) => {
 		expect(usageErrorOf(() => parseModelKey(key, options)).code).toBe("bad_model_key");

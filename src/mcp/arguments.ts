@@ -1,0 +1,153 @@
+import { z } from "zod";
+import { UsageError } from "../errors.ts";
+import { Mode, SandboxBackend } from "../model/request.ts";
+import { SolutionStep } from "../model/task.ts";
+
+const MAX_INSTRUCTION = 1_000_000;
+const MAX_COMMANDS = 1_000;
+
+/** Callers send null for what they leave out; so every argument may be null. */
+const text = (describe: string, max = 4_096) => z.string().max(max).nullish().describe(describe);
+const commands = (describe: string) =>
+	z.array(z.string().min(1).max(MAX_INSTRUCTION)).max(MAX_COMMANDS).nullish().describe(describe);
+
+const sharedShape = {
+	instruction: z.string().max(MAX_INSTRUCTION).describe("What the agent is asked to do"),
+	task_id: text("Echoed back; rollouts of one task share it. Absent: made from the instruction", 200),
+	mode: z
+		.enum(["", ...Mode.options])
+		.nullish()
+		.describe("transparent_proxy (default) captures every model call; black_box captures none"),
+	max_tokens_cap: z
+		.int()
+		.max(10_000_000)
+		.nullish()
+		.describe("Clamp on max_tokens of each call; 0 or less means no cap. Default 4096"),
+	top_logprobs: z
+		.int()
+		.min(0)
+		.max(20)
+		.nullish()
+		.describe("Alternatives asked for with each token. Default 5"),
+	agent_timeout_s: z
+		.number()
+		.positive()
+		.max(86_400)
+		.nullish()
+		.describe("Seconds the agent may work. Default 600"),
+	template: text("E2B template name; other sandboxes ignore it", 200),
+	sandbox: z
+		.enum(["", ...SandboxBackend.options])
+		.nullish()
+		.describe("Where the agent runs. Absent: the server's default"),
+	solution: z
+		.array(z.union([z.string().min(1), SolutionStep]))
+		.max(MAX_COMMANDS)
+		.nullish()
+		.describe(
+			"What endpoint scripted plays: shell commands, or {tool: write|edit|bash, …}. Never staged in a box",
+		),
+	idempotency_key: text(
+		"A repeat with the same key returns the first call's rollout and starts nothing",
+		200,
+	),
+};
+
+const firstShape = {
+	endpoint: text(
+		"A name of the catalog: vllm, openai, hf_router, scripted. Or base_url and model instead",
+		100,
+	),
+	base_url: text("OpenAI-compatible base URL; /v1 is appended when missing"),
+	api_key: text("Key for base_url or endpoint; never stored in clear, never given to the agent"),
+	model: text("Model name; for endpoint scripted the policy: oracle (default), noop, cheat-*", 500),
+	setup: commands(
+		"Shell commands run one by one before the agent starts; the first failure ends the rollout",
+	),
+	verify: commands("Shell commands run one by one in a clean box afterwards; reward = passed / total"),
+	disable_thinking: z
+		.boolean()
+		.nullish()
+		.describe("Ask the model not to think. Absent: the endpoint's default"),
+};
+
+const secondShape = {
+	model_key: text("vllm://<repo>, hf-router://<repo>:<provider> or scripted://<policy>", 500),
+	vllm_url: text("Address of the vLLM server for a vllm:// model_key"),
+	hf_token: text("Token for an hf-router:// model_key"),
+	test_script: text(
+		"Staged as /home/user/tests/test.sh in a clean box and run in the workdir",
+		MAX_INSTRUCTION,
+	),
+	setup_shell: text("One shell script run before the agent starts", MAX_INSTRUCTION),
+	upload_files: z
+		.record(z.string().min(1).max(4096), z.string())
+		.nullish()
+		.describe("Path to content. Relative paths land in the workdir; absolute ones must be below /home/user"),
+	thinking: z.boolean().nullish().describe("Let the model think. Absent: the endpoint's default"),
+};
+
+/** The union of both spellings a caller may use; which one was meant is decided by `readArguments`. */
+export const RolloutArguments = z.strictObject({ ...sharedShape, ...firstShape, ...secondShape });
+export type RolloutArguments = z.infer<typeof RolloutArguments>;
+
+type Given = Partial<RolloutArguments>;
+
+/** Arguments that passed every check, without the empty ones. */
+export function readRolloutArguments(value: unknown): Given & { instruction: string } {
+	const given = withoutEmpty(readArguments(RolloutArguments, value));
+	if (given.instruction === undefined)
+		throw new UsageError("instruction is required: say what the agent should do", "bad_argument");
+	refuseMixedShapes(given);
+	return { ...given, instruction: given.instruction };
+}
+
+/** Parses a tool's arguments; what is wrong is said in one sentence that names the argument and the fix. */
+export function readArguments<S extends z.ZodObject>(schema: S, value: unknown): z.output<S> {
+	const parsed = schema.safeParse(value ?? {}, { reportInput: true });
+	if (parsed.success) return parsed.data;
+	const known = Object.keys(schema.shape);
+	throw new UsageError(
+		parsed.error.issues
+			.slice(0, 5)
+			.map((issue) => sentenceOf(issue, known))
+			.join("; "),
+		"bad_argument",
+	);
+}
+
+function sentenceOf(issue: z.core.$ZodIssue, known: string[]): string {
+	const argument = issue.path.map(String).join(".");
+	if (issue.code === "unrecognized_keys")
+		return issue.keys
+			.map((key) => `unknown argument ${JSON.stringify(key.slice(0, 100))}; known are ${known.join(", ")}`)
+			.join("; ");
+	if (argument === "") return "arguments must be an object";
+	if (issue.code === "too_big" && issue.origin === "string")
+		return `${argument} is longer than ${issue.maximum} characters; put long material into files`;
+	if (issue.code === "invalid_type" && issue.input === undefined) return `${argument} is required`;
+	return `${argument}: ${issue.message}`;
+}
+
+/** Which of the two spellings each argument belongs to; the others go with both. */
+function refuseMixedShapes(given: Given): void {
+	const first = Object.keys(firstShape).filter((name) => name in given);
+	const second = Object.keys(secondShape).filter((name) => name in given);
+	// The scripted endpoint has no address, so its short name goes with either spelling.
+	const mixed = given.endpoint === "scripted" && given.model_key === undefined ? first.slice(1) : first;
+	if (mixed.length === 0 || second.length === 0) return;
+	throw new UsageError(
+		`${mixed[0]} and ${second[0]} belong to different spellings: use ${Object.keys(firstShape).join(", ")}, or ${Object.keys(secondShape).join(", ")}`,
+		"mixed_arguments",
+	);
+}
+
+function withoutEmpty(value: RolloutArguments): Given {
+	return Object.fromEntries(Object.entries(value).filter(([, entry]) => !isEmpty(entry))) as Given;
+}
+
+function isEmpty(entry: unknown): boolean {
+	if (entry === undefined || entry === null) return true;
+	if (typeof entry === "string") return entry.trim() === "";
+	return typeof entry === "object" && Object.keys(entry).length === 0;
+}
