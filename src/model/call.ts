@@ -52,6 +52,11 @@ export const ModelCall = z
 		upstreamStatus: z.int().nullable(),
 		error: z.object({ code: z.string(), message: z.string() }).nullable(),
 		losses: z.array(z.string()).describe("What the engine refused or left out, e.g. rejected flags"),
+		logprobsMode: z
+			.string()
+			.optional()
+			.describe("raw_logprobs or processed_logprobs, when the engine says so or a probe found out"),
+		weightVersion: z.string().optional().describe("Of the weights that sampled, when the engine says so"),
 	})
 	.meta({ id: "ModelCall" });
 export type ModelCall = z.infer<typeof ModelCall>;
