@@ -1,0 +1,21 @@
+import type { Agent } from "../agent/agent.ts";
+import type { Gateway } from "../gateway/gateway.ts";
+import type { PolicyServer } from "../policy/policy.ts";
+import type { SandboxProvider } from "../sandbox/sandbox.ts";
+import type { Store } from "../store/store.ts";
+import type { Verify } from "../verify/verify.ts";
+import type { ReadyBoxes } from "./ready-box.ts";
+
+/** What the story needs of the world. */
+export interface Deps {
+	store: Store;
+	gateway: Gateway;
+	agent: Agent;
+	policies: PolicyServer;
+	boxes: ReadyBoxes;
+	verify: Verify;
+	provider(backend: string): SandboxProvider;
+	/** For the endpoint catalog. */
+	env: Record<string, string | undefined>;
+	warn(message: string): void;
+}

@@ -1,0 +1,35 @@
+import type { Failure } from "../model/failure.ts";
+
+/** Why an agent was stopped from outside. */
+export type Halt =
+	| { type: "aborted" }
+	| { type: "timeout" }
+	| { type: "budget"; what: string }
+	| { type: "failure"; failure: Failure };
+
+/** Many may want an agent to stop; the first reason wins. */
+export class HaltSwitch {
+	readonly #controller = new AbortController();
+	#reason: Halt | null = null;
+
+	get signal(): AbortSignal {
+		return this.#controller.signal;
+	}
+
+	get reason(): Halt | null {
+		return this.#reason;
+	}
+
+	halt(reason: Halt): void {
+		this.#reason ??= reason;
+		this.#controller.abort();
+	}
+
+	/** Halts when `signal` fires. */
+	on(signal: AbortSignal, reason: Halt): Disposable {
+		const fire = () => this.halt(reason);
+		if (signal.aborted) fire();
+		else signal.addEventListener("abort", fire, { once: true });
+		return { [Symbol.dispose]: () => signal.removeEventListener("abort", fire) };
+	}
+}

@@ -1,0 +1,141 @@
+import { isAbort, messageOf, RolloutError, toFailure } from "../errors.ts";
+import type { CallSummary } from "../model/call.ts";
+import type { CommandResult, EventBody, Phase } from "../model/event.ts";
+import type { Failure, Outcome } from "../model/failure.ts";
+import type { Rollout, TraceSummary } from "../model/rollout.ts";
+import type { RolloutEnd, Store } from "../store/store.ts";
+
+/**
+ * Everything that is said about one attempt while it runs. Events go to the store in order, many at a time; when the store
+ * refuses them the attempt was taken over by another worker, and `lost` fires.
+ */
+export class RolloutRecord {
+	readonly lost = new AbortController();
+	readonly setup: CommandResult[] = [];
+	readonly verify: CommandResult[] = [];
+	readonly timings: Record<string, number> = {};
+	reward: number | null = null;
+	outcome: Outcome | null = null;
+	failure: Failure | null = null;
+	sandboxId = "";
+	sessionId: string | null = null;
+	agentExitCode: number | null = null;
+	files: TraceSummary["files"] = [];
+	box: Record<string, unknown> = {};
+	readonly #store: Store;
+	readonly #rollout: Rollout;
+	readonly #startedAt = Date.now();
+	#pending: EventBody[] = [];
+	#flushing: Promise<void> = Promise.resolve();
+	#phase: { name: Phase; since: number } | null = null;
+	readonly #counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
+
+	constructor(rollout: Rollout, store: Store) {
+		this.#rollout = rollout;
+		this.#store = store;
+	}
+
+	emit(event: EventBody): void {
+		this.#pending.push(event);
+		if (this.#pending.length === 1) this.#flushing = this.#flushing.then(() => this.#flush());
+	}
+
+	phase(name: Phase): void {
+		this.#closePhase();
+		this.#phase = { name, since: performance.now() };
+		this.emit({ type: "phase-start", phase: name });
+		this.#patch({ phase: name });
+	}
+
+	opened(sandboxId: string, backend: string, warm: boolean, facts: Record<string, unknown>): void {
+		this.sandboxId = sandboxId;
+		this.box = { backend, warm, ...facts };
+		this.emit({ type: "sandbox-open", sandboxId, backend, warm });
+	}
+
+	session(sessionId: string): void {
+		this.sessionId = sessionId;
+		this.emit({ type: "session-start", sessionId });
+		this.#patch({ sessionId });
+	}
+
+	called(call: CallSummary): void {
+		this.#counts.calls++;
+		this.#counts.promptTokens += call.promptTokens;
+		this.#counts.completionTokens += call.completionTokens;
+		this.emit({ type: "call-end", call });
+		this.#patch(this.#counts);
+	}
+
+	/** The first word about the end stands. */
+	ended(outcome: Outcome, failure: Failure | null = null): void {
+		if (this.outcome !== null) return;
+		this.outcome = outcome;
+		this.failure = failure;
+	}
+
+	failed(error: unknown, signal: AbortSignal): void {
+		if (signal.aborted && (isAbort(error) || !(error instanceof RolloutError))) this.ended("aborted");
+		this.ended("failed", toFailure(error));
+	}
+
+	async seal(): Promise<RolloutEnd> {
+		this.#closePhase();
+		await this.flushed();
+		const gaveReward = this.outcome !== "failed" && this.outcome !== "aborted";
+		return {
+			outcome: this.outcome ?? "completed",
+			reward: gaveReward ? this.reward : null,
+			failure: this.failure,
+			summary: {
+				version: 1,
+				sandboxId: this.sandboxId,
+				sessionId: this.sessionId,
+				setup: this.setup,
+				verify: this.verify,
+				agentExitCode: this.agentExitCode,
+				wallS: (Date.now() - this.#startedAt) / 1000,
+				timings: this.timings,
+				files: this.files,
+				box: this.box,
+				untrainable: this.#rollout.request.mode === "black_box" ? "black_box mode captures no tokens" : null,
+			},
+		};
+	}
+
+	async flushed(): Promise<void> {
+		await this.#flushing;
+	}
+
+	async #flush(): Promise<void> {
+		const events = this.#pending;
+		this.#pending = [];
+		const { id, attempt } = this.#rollout;
+		try {
+			const stored = await this.#store.append(id, attempt, events);
+			if (stored.length === 0 && events.length > 0)
+				this.lost.abort(new Error("another attempt took this rollout over"));
+		} catch (error) {
+			this.lost.abort(
+				new RolloutError("gateway", "store_failed", `events could not be stored: ${messageOf(error)}`, {
+					retryable: true,
+				}),
+			);
+		}
+	}
+
+	#patch(patch: Parameters<Store["patch"]>[2]): void {
+		const { id, attempt } = this.#rollout;
+		const copy = { ...patch };
+		this.#flushing = this.#flushing.then(async () => {
+			await this.#store.patch(id, attempt, copy).catch((error) => this.lost.abort(error));
+		});
+	}
+
+	#closePhase(): void {
+		if (this.#phase === null) return;
+		const { name, since } = this.#phase;
+		this.timings[name] = (this.timings[name] ?? 0) + (performance.now() - since) / 1000;
+		this.#phase = null;
+	}
+}

@@ -1,0 +1,32 @@
+import type { Rollout } from "../model/rollout.ts";
+import type { RolloutEnd } from "../store/store.ts";
+import { collect } from "./collect.ts";
+import type { Deps } from "./deps.ts";
+import { judge } from "./judge.ts";
+import { RolloutRecord } from "./record.ts";
+import { solve } from "./solve.ts";
+
+/**
+ * The story of one rollout. Open a box with the task in it and the agent waiting; let the agent work until it ends or is
+ * stopped; end every process; verify in a clean box; keep what is worth keeping; let everything close itself.
+ *
+ * It never throws for what happens in a rollout: failures are data on the record.
+ */
+export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Promise<RolloutEnd> {
+	const record = new RolloutRecord(rollout, deps.store);
+	const signal = AbortSignal.any([stop, record.lost.signal]);
+	try {
+		await using ready = await deps.boxes.open(rollout.request, record, signal);
+		await solve(rollout, ready, deps, record, signal);
+		await ready.box.killAll();
+		if (record.outcome !== "failed" && record.outcome !== "aborted") {
+			record.phase("verify");
+			await judge(rollout, ready, deps, record, signal);
+		}
+		record.phase("collect");
+		await collect(rollout, ready.box, deps.store, record);
+	} catch (error) {
+		record.failed(error, signal);
+	}
+	return await record.seal();
+}

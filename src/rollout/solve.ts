@@ -1,0 +1,119 @@
+import type { AgentEnd, AgentListener, AgentMessage, AgentRun } from "../agent/agent.ts";
+import { messageOf, RolloutError, within } from "../errors.ts";
+import type { Tap } from "../gateway/gateway.ts";
+import type { Failure, Outcome } from "../model/failure.ts";
+import type { Rollout } from "../model/rollout.ts";
+import { HOME, WORKDIR } from "../model/task.ts";
+import { TraceWriter } from "../store/trace-log.ts";
+import { Attendant } from "./attendant.ts";
+import type { Deps } from "./deps.ts";
+import { castEndpoint } from "./endpoint.ts";
+import { type Halt, HaltSwitch } from "./halt.ts";
+import type { ReadyBox } from "./ready-box.ts";
+import type { RolloutRecord } from "./record.ts";
+
+/** Lets the agent work on the task until it ends by itself or has to stop. What it did is data; it does not throw for that. */
+export async function solve(
+	rollout: Rollout,
+	ready: ReadyBox,
+	deps: Deps,
+	record: RolloutRecord,
+	signal: AbortSignal,
+): Promise<void> {
+	record.phase("agent");
+	const { request } = rollout;
+	const halt = new HaltSwitch();
+	using cast = await castEndpoint(rollout, deps);
+	await using tap = deps.gateway.open({
+		rolloutId: rollout.id,
+		attempt: rollout.attempt,
+		boxId: ready.box.id,
+		key: ready.key,
+		endpoint: cast.endpoint,
+		sampling: request.sampling,
+		budget: request.task.budget,
+		...(request.mode === "black_box" ? {} : { sink: traceSink(rollout, deps) }),
+		onCallStart: (call) => record.emit({ type: "call-start", ...call }),
+		onCallEnd: (call) => record.called(call),
+		onStop: (stop) => halt.halt(stop),
+	});
+	using _abort = halt.on(signal, { type: "aborted" });
+	using _clock = halt.on(AbortSignal.timeout(request.task.clocks.agentS * 1000), { type: "timeout" });
+	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
+
+	const attendant = new Attendant(rollout, deps.store, record);
+	await using run = await begin(rollout, ready, listener(record, attendant));
+	using _attending = attendant.attend(run);
+	const end = await run.wait(halt.signal);
+	record.agentExitCode = end.exitCode;
+	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
+	record.ended(outcome, failure);
+	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
+	await keepTranscript(rollout, ready, run, deps, record);
+}
+
+const BOX_LOST: Failure = {
+	boundary: "sandbox",
+	code: "sandbox_lost",
+	message: "the box died while the agent worked",
+	retryable: true,
+};
+
+function traceSink(rollout: Rollout, deps: Deps): TraceWriter {
+	return new TraceWriter((bytes) => deps.store.appendTrace(rollout.id, rollout.attempt, bytes));
+}
+
+async function begin(rollout: Rollout, ready: ReadyBox, listener: AgentListener): Promise<AgentRun> {
+	const directory = WORKDIR.replace(HOME, ready.box.home);
+	const { instruction } = rollout.request.task;
+	return await within(
+		"agent",
+		"agent_start_failed",
+		() => ready.agent.begin({ directory, instruction }, listener),
+		{ retryable: true },
+	);
+}
+
+function listener(record: RolloutRecord, attendant: Attendant): AgentListener {
+	return {
+		onSession: (sessionId) => record.session(sessionId),
+		onEvent: (name, properties) => {
+			record.emit({ type: "agent-event", name, properties });
+			attendant.stirred();
+		},
+		onPermission: (ask) => attendant.permission(ask),
+		onQuestion: (ask) => attendant.question(ask),
+	};
+}
+
+/** What stopped it from outside explains the end best; then the true upstream error; then what the agent said. */
+function settle(end: AgentEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; failure: Failure | null } {
+	if (halt?.type === "failure") return { outcome: "failed", failure: halt.failure };
+	if (halt) return { outcome: halt.type, failure: null };
+	if (end.outcome !== "failed") return { outcome: end.outcome, failure: null };
+	if (tap.lastUpstreamError) return { outcome: "failed", failure: tap.lastUpstreamError };
+	const crashed = end.error?.code === "agent_crashed" || end.error?.code === "agent_lost";
+	const code = crashed ? end.error!.code : "agent_error";
+	const message = end.error
+		? `${end.error.code}: ${end.error.message}`
+		: "the agent ended with an error it did not explain";
+	return { outcome: "failed", failure: { boundary: "agent", code, message, retryable: crashed } };
+}
+
+/** The transcript is evidence written by the agent: worth keeping, not worth failing for. */
+async function keepTranscript(
+	rollout: Rollout,
+	ready: ReadyBox,
+	run: AgentRun,
+	deps: Deps,
+	record: RolloutRecord,
+): Promise<void> {
+	try {
+		const messages: AgentMessage[] = await run.messages();
+		await deps.store.putBlob(rollout.id, "transcript.json", Buffer.from(JSON.stringify(messages)));
+		await deps.store.putBlob(rollout.id, "agent.log", Buffer.from(await ready.agent.logTail()));
+	} catch (error) {
+		if (error instanceof RolloutError && error.boundary !== "agent") throw error;
+		record.emit({ type: "note", text: `the transcript could not be read at the end: ${messageOf(error)}` });
+	}
+}
