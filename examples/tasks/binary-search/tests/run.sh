@@ -1,0 +1,19 @@
+#!/bin/bash
+# Runs one check and compares its answers.
+set -u
+# A runtime reads settings from the folder it starts in: start where the agent could not leave any.
+cd /home/user/tests || exit 1
+
+js() {
+  if [ -x /opt/agent/opencode ]; then BUN_BE_BUN=1 /opt/agent/opencode "$@"; else node "$@"; fi
+}
+
+case $1 in
+  finds) expected='[0,1,2,3,4,5,6,-1,-1,-1,-1]' ;;
+  first) expected='[0,1,4]' ;;
+  reads) expected='[65536,true]' ;;
+esac
+answer=$(js answers.mjs "$1")
+[ "$answer" = "$expected" ] && exit 0
+echo "$1: expected $expected, got $answer"
+exit 1

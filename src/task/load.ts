@@ -1,0 +1,161 @@
+import { readdir, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { UsageError } from "../errors.ts";
+import { type SolutionStep, Task, type TaskFile, TESTS_DIR } from "../model/task.ts";
+import { isFolder, readFolder, readText } from "./folder.ts";
+import { type TaskYaml, toSolutionStep } from "./schema.ts";
+import { parseTaskYaml } from "./yaml.ts";
+
+const TASK_FILE = "task.yaml";
+const MAX_DEPTH = 4;
+
+/** Loads the task in `path`: a folder with a task.yaml, or that file itself. Throws UsageError, one sentence each. */
+export async function loadTask(path: string): Promise<Task> {
+	const folder = basename(path) === TASK_FILE ? dirname(path) : path;
+	const file = join(folder, TASK_FILE);
+	const text = await readText(file, folder);
+	if (text === null)
+		throw new UsageError(`There is no task at ${path}: ${file} does not exist.`, "unknown_task");
+	const yaml = parseTaskYaml(text, file);
+	const tests = [...(yaml.tests ?? []), ...(await readFolder(join(folder, "tests"), folder))];
+	const task = Task.safeParse({
+		id: yaml.id ?? basename(resolve(folder)),
+		instruction: await instructionOf(yaml, folder),
+		files: [...(yaml.files ?? []), ...(await readFolder(join(folder, "files"), folder))],
+		setup: toList(yaml.setup),
+		verify: yaml.verify === undefined ? defaultVerify(tests) : toList(yaml.verify),
+		tests,
+		artifacts: yaml.artifacts ?? [],
+		solution: await solutionOf(yaml, folder),
+		...toLimits(yaml),
+	});
+	if (task.success) return task.data;
+	const issue = task.error.issues[0]!;
+	throw new UsageError(`${file}: ${issue.path.join(".")}: ${issue.message}.`, "task_yaml_invalid");
+}
+
+/** Each path is a task, or a folder of tasks. The order is that of the paths; folders are sorted by name. */
+export async function loadTasks(paths: readonly string[]): Promise<Task[]> {
+	const folders = new Set<string>();
+	for (const path of paths) for (const folder of await findTasks(path)) folders.add(folder);
+	const seen = new Map<string, string>();
+	const tasks: Task[] = [];
+	for (const folder of folders) {
+		const task = await loadTask(folder);
+		const other = seen.get(task.id);
+		if (other) throw new UsageError(`${folder} and ${other} are both called "${task.id}".`, "duplicate_task");
+		seen.set(task.id, folder);
+		tasks.push(task);
+	}
+	return tasks;
+}
+
+async function findTasks(path: string): Promise<string[]> {
+	const found = await stat(path).catch(() => null);
+	if (found === null)
+		throw new UsageError(`There is no task at ${path}: nothing of that name exists.`, "unknown_task");
+	if (found.isFile() && basename(path) === TASK_FILE) return [dirname(path)];
+	const folders = found.isDirectory() ? await searchTasks(path, MAX_DEPTH) : [];
+	if (folders.length > 0) return folders;
+	throw new UsageError(
+		`There is no task at ${path}: neither it nor its folders hold a ${TASK_FILE}.`,
+		"unknown_task",
+	);
+}
+
+async function searchTasks(folder: string, depth: number): Promise<string[]> {
+	if ((await stat(join(folder, TASK_FILE)).catch(() => null))?.isFile()) return [folder];
+	if (depth === 0) return [];
+	const names = (await readdir(folder))
+		.filter((name) => !name.startsWith(".") && name !== "node_modules")
+		.sort();
+	const found: string[] = [];
+	for (const name of names) {
+		const inner = join(folder, name);
+		if (await isFolder(inner)) found.push(...(await searchTasks(inner, depth - 1)));
+	}
+	return found;
+}
+
+async function instructionOf(yaml: TaskYaml, folder: string): Promise<string> {
+	const file = join(folder, "instruction.md");
+	const text = await readText(file, folder);
+	if (text !== null && yaml.instruction !== undefined) {
+		throw new UsageError(
+			`${file}: the instruction also stands in ${TASK_FILE}; keep one of them.`,
+			"task_yaml_invalid",
+		);
+	}
+	const instruction = (yaml.instruction ?? text ?? "").trim();
+	if (instruction) return instruction;
+	throw new UsageError(
+		`${join(folder, TASK_FILE)}: an instruction is missing; give the key "instruction" or an instruction.md beside it.`,
+		"task_yaml_invalid",
+	);
+}
+
+/** A test script alone says enough: it runs in the workdir and its exit code decides. */
+function defaultVerify(tests: readonly TaskFile[]): string[] {
+	return tests.some((file) => file.path === "test.sh") ? [`bash ${TESTS_DIR}/test.sh`] : [];
+}
+
+/** The list in task.yaml, or the files of `solution/` and then its solve.sh. */
+async function solutionOf(yaml: TaskYaml, folder: string): Promise<SolutionStep[]> {
+	const place = join(folder, "solution");
+	const files = await readFolder(place, folder);
+	if (yaml.solution !== undefined && files.length > 0) {
+		throw new UsageError(
+			`${place}: the solution also stands in ${TASK_FILE}; keep one of them.`,
+			"task_yaml_invalid",
+		);
+	}
+	if (yaml.solution !== undefined) return yaml.solution.map(toSolutionStep);
+	const binary = files.find((file) => file.encoding === "base64");
+	if (binary) {
+		throw new UsageError(
+			`${join(place, binary.path)}: a solution is played as text and this is not.`,
+			"task_file_invalid",
+		);
+	}
+	const script = files.find((file) => file.path === "solve.sh");
+	const writes = files
+		.filter((file) => file !== script)
+		.map(({ path, content }): SolutionStep => ({ tool: "write", path, content }));
+	const executables = files.filter((file) => file !== script && file.executable).map((file) => file.path);
+	const steps = [...writes];
+	if (executables.length > 0)
+		steps.push({ tool: "bash", command: `chmod +x ${executables.map(quote).join(" ")}` });
+	if (script) steps.push({ tool: "bash", command: script.content });
+	return steps;
+}
+
+function toLimits({ limits = {}, box = {} }: TaskYaml): object {
+	const { create_s, setup_s, agent_s, verify_s, teardown_s, ...budget } = limits;
+	return {
+		clocks: { createS: create_s, setupS: setup_s, agentS: agent_s, verifyS: verify_s, teardownS: teardown_s },
+		budget: {
+			maxCalls: budget.max_calls,
+			maxInputTokens: budget.max_input_tokens,
+			maxOutputTokens: budget.max_output_tokens,
+			maxTotalTokens: budget.max_total_tokens,
+		},
+		box: {
+			image: box.image,
+			template: box.template,
+			network: box.network,
+			memoryMb: box.memory_mb,
+			cpus: box.cpus,
+			pids: box.pids,
+			diskMb: box.disk_mb,
+			fileSizeMb: box.file_size_mb,
+		},
+	};
+}
+
+function toList(commands: string | string[] | undefined): string[] {
+	return typeof commands === "string" ? [commands] : (commands ?? []);
+}
+
+function quote(path: string): string {
+	return `'${path.replaceAll("'", "'\\''")}'`;
+}

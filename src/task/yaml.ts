@@ -1,0 +1,86 @@
+import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
+import type { z } from "zod";
+import { UsageError } from "../errors.ts";
+import { nearest } from "./nearest.ts";
+import { keysAt, TaskYaml } from "./schema.ts";
+
+/** Reads a task.yaml. Whatever is wrong with it is said in one sentence that begins with file, line and column. */
+export function parseTaskYaml(text: string, file: string): TaskYaml {
+	const lines = new LineCounter();
+	const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
+	const complain = (offset: number, message: string, code: string): never => {
+		const { line, col } = lines.linePos(offset);
+		throw new UsageError(`${file}:${Math.max(1, line)}:${Math.max(1, col)}: ${message}`, code);
+	};
+	const broken = document.errors[0];
+	if (broken) complain(broken.pos[0], `not valid YAML: ${firstLine(broken.message)}`, "task_yaml_malformed");
+	if (!isMap(document.contents))
+		complain(0, "a task is a map of keys such as instruction and verify.", "task_yaml_invalid");
+
+	const parsed = TaskYaml.safeParse(
+		toPlain(document, (message) => complain(0, message, "task_yaml_malformed")),
+	);
+	if (parsed.success) return parsed.data;
+	const fault = describe(deepest(parsed.error.issues[0]!));
+	return complain(offsetOf(document, fault.path), fault.message, fault.code);
+}
+
+interface Fault {
+	path: PropertyKey[];
+	message: string;
+	code: string;
+}
+
+function describe(issue: z.core.$ZodIssue): Fault {
+	if (issue.code === "unrecognized_keys") {
+		const key = issue.keys[0]!;
+		const guess = nearest(key, keysAt(issue.path));
+		const hint = guess ? `did you mean "${guess}"?` : `the known ones are ${keysAt(issue.path).join(", ")}.`;
+		return { path: [...issue.path, key], message: `unknown key "${key}"; ${hint}`, code: "task_unknown_key" };
+	}
+	const where = issue.path.map(String).join(".");
+	return { path: issue.path, message: `${where}: ${firstLine(issue.message)}.`, code: "task_yaml_invalid" };
+}
+
+/** Of a union's complaints, the one of the variant that was nearly met. */
+function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+	if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
+	const byFewest = [...issue.errors].sort((a, b) => weight(a) - weight(b));
+	const inner = byFewest[0]?.[0];
+	if (inner === undefined) return issue;
+	return deepest({ ...inner, path: [...issue.path, ...inner.path] });
+}
+
+/** A variant that only lacks depth is nearer than one of another type; fewer complaints are nearer than more. */
+function weight(issues: z.core.$ZodIssue[]): number {
+	const isOtherType = issues.some((issue) => issue.code === "invalid_type" && issue.path.length === 0);
+	return issues.length + (isOtherType ? 100 : 0);
+}
+
+/** Where a path begins in the text: at the key when there is one, else at the nearest thing around it. */
+function offsetOf(document: Document, path: readonly PropertyKey[]): number {
+	for (let length = path.length; length > 0; length--) {
+		const parent = length === 1 ? document.contents : document.getIn(path.slice(0, length - 1), true);
+		const last = path[length - 1];
+		if (isMap(parent)) {
+			const pair = parent.items.find((item) => isScalar(item.key) && String(item.key.value) === String(last));
+			if (pair && isScalar(pair.key)) return pair.key.range?.[0] ?? 0;
+		}
+		const node = document.getIn(path.slice(0, length), true);
+		if (isNode(node)) return node.range?.[0] ?? 0;
+	}
+	return 0;
+}
+
+/** Aliases are counted, so a few lines cannot unfold into gigabytes. */
+function toPlain(document: Document, complain: (message: string) => never): unknown {
+	try {
+		return document.toJS({ maxAliasCount: 100 });
+	} catch (error) {
+		return complain(`not valid YAML: ${firstLine((error as Error).message)}.`);
+	}
+}
+
+function firstLine(message: string): string {
+	return message.split("\n", 1)[0]!.replace(/\.$/, "");
+}
