@@ -16,6 +16,10 @@ export interface Config {
 	sandbox: SandboxBackend;
 	/** Warm boxes kept ready. */
 	pool: number;
+	/** Rollouts that may wait; beyond that new ones are refused. */
+	queueLimit: number;
+	/** Rollouts that may run at once against one endpoint; null means as many as there are workers. */
+	maxPerEndpoint: number | null;
 	/** The environment the endpoint catalog and the backends read their own variables from. */
 	env: Record<string, string | undefined>;
 }
@@ -27,6 +31,8 @@ const Variables = z.object({
 	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
 	PADDOCK_SANDBOX: SandboxBackend.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
+	PADDOCK_QUEUE_LIMIT: z.coerce.number().int().min(1).max(10_000_000).optional(),
+	PADDOCK_MAX_PER_ENDPOINT: z.coerce.number().int().min(1).max(100_000).optional(),
 });
 
 export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directory = process.cwd()): Config {
@@ -44,6 +50,8 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		concurrency: variables.PADDOCK_CONCURRENCY ?? availableParallelism(),
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,
+		queueLimit: variables.PADDOCK_QUEUE_LIMIT ?? 10_000,
+		maxPerEndpoint: variables.PADDOCK_MAX_PER_ENDPOINT ?? null,
 		env,
 	};
 }
