@@ -1,13 +1,22 @@
+import { hostname } from "node:os";
 import type { AgentMessage } from "./agent/agent.ts";
 import type { Config } from "./config.ts";
+import { UsageError } from "./errors.ts";
+import { toResult } from "./export/result.ts";
+import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
+import { openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
 import type { RolloutEvent } from "./model/event.ts";
+import { newId } from "./model/id.ts";
 import type { RolloutRequest } from "./model/request.ts";
 import type { RolloutResult } from "./model/result.ts";
 import type { Batch, Group, Rollout } from "./model/rollout.ts";
+import { requirePolicy } from "./policy/names.ts";
 import type { Queue, Worker, WorkerInfo } from "./queue/queue.ts";
 import type { Availability, SandboxProvider } from "./sandbox/sandbox.ts";
-import type { RolloutCommand, Store } from "./store/store.ts";
+import { follow } from "./store/follow.ts";
+import type { NewRollout, RolloutCommand, Store } from "./store/store.ts";
+import { readCalls } from "./store/trace-log.ts";
 
 /**
  * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back.
@@ -55,4 +64,158 @@ export interface Paddock extends AsyncDisposable {
 	}[];
 	sandboxes(): Promise<Record<string, Availability>>;
 	provider(backend: string): SandboxProvider;
+}
+
+export interface PaddockOptions {
+	/** What a person should read: a box without isolation, a lost heartbeat. */
+	warn?: (message: string) => void;
+}
+
+/** The composition root: a Config becomes one object with the verbs. Nothing that runs agents is started before `work`. */
+export async function openPaddock(config: Config, options: PaddockOptions = {}): Promise<Paddock> {
+	const warn = options.warn ?? (() => {});
+	await using stack = new AsyncDisposableStack();
+	const { store, queue } = await openBackend(config, stack);
+	const machine = stack.use(openMachine({ config, store, warn }));
+
+	async function enqueue(rollouts: Rollout[]): Promise<void> {
+		const unfinished = rollouts.filter((rollout) => rollout.status !== "done");
+		await queue.enqueue(
+			unfinished.map((rollout) => ({ rolloutId: rollout.id, priority: rollout.request.priority })),
+		);
+	}
+
+	const owned = stack.move();
+	return {
+		config,
+		store,
+		queue,
+		async submit(request, { n = 1, group = n > 1, idempotencyKey } = {}) {
+			check(request, config);
+			const groups = group ? [newGroup(request, n, null)] : [];
+			const made = await store.submit({
+				rollouts: repeat(request, n, groups[0]?.id),
+				groups,
+				...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+			});
+			await enqueue(made.rollouts);
+			return { rollouts: made.rollouts, group: made.group };
+		},
+		async submitBatch(requests, { n, labels = {}, idempotencyKey }) {
+			if (requests.length === 0) throw new UsageError("a batch needs at least one task", "empty_batch");
+			for (const request of requests) check(request, config);
+			const batch: Batch = { id: newId("ba"), size: requests.length * n, createdAt: Date.now(), labels };
+			const groups = requests.map((request) => newGroup(request, n, batch.id));
+			const made = await store.submit({
+				rollouts: requests.flatMap((request, index) => repeat(request, n, groups[index]!.id, batch.id)),
+				groups,
+				batch,
+				...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+			});
+			await enqueue(made.rollouts);
+			return { batch: made.batch ?? batch, rollouts: made.rollouts };
+		},
+		follow: (id, followOptions) => follow(store, id, followOptions),
+		async wait(id, { timeoutMs, signal }) {
+			const clock = AbortSignal.timeout(timeoutMs);
+			const until = signal ? AbortSignal.any([signal, clock]) : clock;
+			for await (const event of follow(store, id, { signal: until })) if (event.type === "rollout-end") break;
+			return await store.get(id);
+		},
+		async result(id) {
+			const rollout = await store.get(id);
+			if (rollout === null) return null;
+			return await toResult(rollout, callsOf(store, rollout), (name) => store.getBlob(id, name));
+		},
+		async messages(id) {
+			const rollout = await store.get(id);
+			return rollout === null ? null : await storedMessages(store, rollout);
+		},
+		async *calls(id) {
+			const rollout = await store.get(id);
+			if (rollout !== null) yield* callsOf(store, rollout);
+		},
+		async abort(target) {
+			const hit = await store.requestAbort(target);
+			await Promise.all(hit.map((id) => queue.cancel(id)));
+			return hit;
+		},
+		command: (id, command) => store.post(id, command),
+		async work({ capacity = config.concurrency } = {}) {
+			const workerId = `${hostname()}-${process.pid}`;
+			const handle = await machine.start(workerId);
+			return await queue.work({ workerId, capacity, handle });
+		},
+		workers: () => queue.workers(),
+		endpoints: () => listEndpoints(config.env),
+		async sandboxes() {
+			const entries = machine.backends.map(
+				async (name) => [name, await machine.provider(name).available()] as const,
+			);
+			return Object.fromEntries(await Promise.all(entries));
+		},
+		provider: (backend) => machine.provider(backend),
+		[Symbol.asyncDispose]: () => owned.disposeAsync(),
+	};
+}
+
+async function openBackend(
+	config: Config,
+	stack: AsyncDisposableStack,
+): Promise<{ store: Store; queue: Queue }> {
+	const { databaseUrl: url, home } = config;
+	if (url === null) {
+		const { openSqliteStore } = await import("./store/sqlite.ts");
+		const { openEmbeddedQueue } = await import("./queue/embedded.ts");
+		const store = stack.use(await openSqliteStore({ home }));
+		return { store, queue: stack.use(await openEmbeddedQueue({ store, home })) };
+	}
+	const { openPostgresStore } = await import("./store/postgres.ts");
+	const { openBossQueue } = await import("./queue/boss.ts");
+	const store = stack.use(await openPostgresStore({ url, home }));
+	return { store, queue: stack.use(await openBossQueue({ url, store })) };
+}
+
+/** Says no before anything is stored, in one sentence. */
+function check(request: RolloutRequest, config: Config): void {
+	const { endpoint } = request;
+	if (endpoint.type !== "policy") {
+		resolveEndpoint(endpoint, config.env);
+		return;
+	}
+	requirePolicy(endpoint.policy);
+	if ((endpoint.policy === "replay") !== (endpoint.trace !== undefined)) {
+		throw new UsageError("the policy replay, and only it, needs the id of the rollout to play back", "bad_policy");
+	}
+}
+
+function newGroup(request: RolloutRequest, n: number, batchId: string | null): Group {
+	return { id: newId("gr"), taskId: request.task.id, batchId, n, createdAt: Date.now() };
+}
+
+function repeat(request: RolloutRequest, n: number, groupId?: string, batchId?: string): NewRollout[] {
+	return Array.from({ length: n }, () => ({
+		id: newId("ro"),
+		request,
+		...(groupId === undefined ? {} : { groupId }),
+		...(batchId === undefined ? {} : { batchId }),
+	}));
+}
+
+function callsOf(store: Store, rollout: Rollout): AsyncIterable<ModelCall> {
+	return readCalls(() => store.readTrace(rollout.id, rollout.attempt));
+}
+
+async function storedMessages(store: Store, rollout: Rollout) {
+	const stored = await store.getBlob(rollout.id, "transcript.json");
+	const messages = stored === null ? [] : (JSON.parse(stored.toString("utf8")) as AgentMessage[]);
+	const sessionId = rollout.summary?.sessionId ?? sessionOf(messages);
+	const note =
+		messages.length > 0 ? null : `no messages yet: the rollout is ${rollout.status} (${rollout.phase})`;
+	return { sessionId, messages, note };
+}
+
+function sessionOf(messages: AgentMessage[]): string | null {
+	const id = messages[0]?.info.sessionID;
+	return typeof id === "string" ? id : null;
 }

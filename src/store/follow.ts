@@ -1,0 +1,61 @@
+import type { RolloutEvent } from "../model/event.ts";
+import type { Store } from "./store.ts";
+
+const PAGE = 500;
+/** A missed notification costs no more than this. */
+const LOOK_AGAIN_MS = 5_000;
+
+/** Every event after `after`, live, in order and without gaps, until the end event or the signal. */
+export async function* follow(
+	store: Store,
+	id: string,
+	options: { after?: number; signal?: AbortSignal } = {},
+): AsyncGenerator<RolloutEvent> {
+	let { after = 0 } = options;
+	const bell = new Bell();
+	using _watching = store.watch(id, () => bell.ring());
+	while (!options.signal?.aborted) {
+		// Asked before the events are read: whatever is done by now has all its events.
+		const over = await isOver(store, id);
+		const events = await store.events(id, { after, limit: PAGE });
+		for (const event of events) {
+			after = event.seq;
+			yield event;
+			if (event.type === "rollout-end" || options.signal?.aborted) return;
+		}
+		if (events.length === PAGE) continue;
+		if (over) return;
+		await bell.rung(options.signal);
+	}
+}
+
+async function isOver(store: Store, id: string): Promise<boolean> {
+	const rollout = await store.get(id);
+	return rollout === null || rollout.status === "done";
+}
+
+/** Remembers a ring until somebody listens. */
+class Bell {
+	#rung = false;
+	#wake: (() => void) | null = null;
+
+	ring(): void {
+		this.#rung = true;
+		this.#wake?.();
+	}
+
+	async rung(signal?: AbortSignal): Promise<void> {
+		if (!this.#rung && !signal?.aborted) {
+			const woken = Promise.withResolvers<void>();
+			this.#wake = woken.resolve;
+			const timer = setTimeout(woken.resolve, LOOK_AGAIN_MS);
+			const wake = () => woken.resolve();
+			signal?.addEventListener("abort", wake);
+			await woken.promise;
+			signal?.removeEventListener("abort", wake);
+			clearTimeout(timer);
+		}
+		this.#rung = false;
+		this.#wake = null;
+	}
+}
