@@ -103,7 +103,7 @@ export class SqliteWrites {
 
 	requeue(id: string, attempt: number, failure: Failure, at: number): boolean {
 		const head = this.#head(id);
-		if (!head || head.status !== "running" || head.attempt !== attempt) return false;
+		if (head?.status !== "running" || head.attempt !== attempt) return false;
 		this.#appendTo(head, [{ type: "attempt-failed", attempt, failure }], at);
 		if (head.abort_requested) {
 			this.#end(head, { outcome: "aborted", reward: null, failure: null, summary: null }, at);
