@@ -38,6 +38,7 @@ export interface BoxProcess extends AsyncDisposable {
 }
 
 export interface BoxEntry {
+	/** Relative to the listed folder. */
 	path: string;
 	type: "file" | "directory" | "link" | "other";
 	sizeBytes: number;

@@ -1,0 +1,513 @@
+/**
+ * The first process inside a box, run by the agent's own binary acting as Bun; the box needs no other runtime.
+ * It trusts only the host: it connects out once, before any agent code exists, and does what arrives there.
+ * For each order the host sends a nonce; this process connects again with it and serves one operation.
+ *
+ * argv[2] is JSON: { control, forwards: [{ port, to }], home, env, ownPidNamespace, boxId }.
+ */
+import { spawn } from "node:child_process";
+import { constants, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { lstat, mkdir, open, readdir } from "node:fs/promises";
+import net from "node:net";
+import { dirname, join, resolve } from "node:path";
+
+const RESULT = 0;
+const STDOUT = 1;
+const STDERR = 2;
+const STARTED = 4;
+const FAILED = 5;
+const STDIN = 1;
+const STDIN_END = 2;
+/** How long background children may keep the pipes of an ended command open without writing. */
+const QUIET_MS = 200;
+const MAX_FRAME_BYTES = 256 * 1024;
+
+const config = JSON.parse(process.argv[2]);
+const oomScore = openOomScore();
+const libc = harden();
+/** Nonce → what ends the process behind it. */
+const signals = new Map();
+
+start().catch((error) => {
+	console.error(`init: ${error.message}`);
+	process.exit(70);
+});
+
+async function start() {
+	const ports = [];
+	for (const { port, to } of config.forwards) ports.push(await forward(port, to));
+	const control = net.connect({ path: config.control });
+	control.on("error", () => process.exit(71));
+	control.on("close", () => process.exit(0));
+	control.on("connect", () => {
+		control.write(`${JSON.stringify({ hello: 1, pid: process.pid, ports, hidden: libc !== null })}\n`);
+	});
+	onLines(control, (line) => obey(JSON.parse(line)));
+}
+
+function obey(order) {
+	if (order.open) serve(order.open);
+	if (order.signal) signals.get(order.signal)?.(order.name);
+}
+
+/** One connection, one operation. */
+function serve(nonce) {
+	const connection = net.connect({ path: config.control, allowHalfOpen: true });
+	connection.on("error", () => connection.destroy());
+	connection.on("connect", () => connection.write(`${JSON.stringify({ nonce })}\n`));
+	onFirstFrame(connection, (request, rest) => {
+		perform(nonce, connection, request, rest).catch((error) => fail(connection, error));
+	});
+}
+
+async function perform(nonce, connection, request, rest) {
+	if (request.op === "exec") return run(nonce, connection, request, rest);
+	if (request.op === "connect") return tunnel(connection, request.port, rest);
+	if (request.op === "write") return write(connection, request, rest);
+	if (request.op === "read") return read(connection, request);
+	if (request.op === "list") return list(connection, request);
+	if (request.op === "exists") return finish(connection, { exists: await exists(request.path) });
+	if (request.op === "killAll") return finish(connection, { killed: await killAll() });
+	throw new Error(`unknown operation ${request.op}`);
+}
+
+// --- processes -------------------------------------------------------------------------------------------------
+
+function run(nonce, connection, request, rest) {
+	let child;
+	try {
+		child = spawnBiggerTarget(request);
+	} catch (error) {
+		return finish(connection, { spawnError: error.code ?? "EIO", message: error.message });
+	}
+	const state = { exit: null, open: 2, paused: false, ended: false, timer: null };
+	const end = (result) => {
+		if (state.ended) return;
+		state.ended = true;
+		clearTimeout(state.timer);
+		signals.delete(nonce);
+		child.stdout?.destroy();
+		child.stderr?.destroy();
+		finish(connection, result);
+	};
+	const settle = () => {
+		if (state.exit === null || state.ended) return;
+		if (state.open === 0) return end(state.exit);
+		clearTimeout(state.timer);
+		if (!state.paused) state.timer = setTimeout(() => end(state.exit), QUIET_MS);
+	};
+	child.on("error", (error) => end({ spawnError: error.code ?? "EIO", message: error.message }));
+	if (child.pid === undefined) return;
+	send(connection, STARTED, JSON.stringify({ pid: child.pid }));
+	signals.set(nonce, (name) => signalGroup(child.pid, name));
+	child.on("exit", (code, signal) => {
+		state.exit = { code, signal };
+		settle();
+	});
+	relayOutput(child, connection, state, settle);
+	feedInput(child, connection, rest);
+	const abandon = () => {
+		if (!state.ended) signalGroup(child.pid, "SIGKILL");
+		end({ code: null, signal: "SIGKILL" });
+	};
+	connection.on("end", abandon);
+	connection.on("close", abandon);
+}
+
+function relayOutput(child, connection, state, settle) {
+	for (const [type, stream] of [
+		[STDOUT, child.stdout],
+		[STDERR, child.stderr],
+	]) {
+		stream.on("data", (chunk) => {
+			if (state.ended) return;
+			if (!send(connection, type, chunk) && !state.paused) pauseOutput(child, connection, state, settle);
+			settle();
+		});
+		stream.on("error", () => stream.destroy());
+		stream.on("end", () => {
+			state.open -= 1;
+			settle();
+		});
+	}
+}
+
+function pauseOutput(child, connection, state, settle) {
+	state.paused = true;
+	child.stdout.pause();
+	child.stderr.pause();
+	clearTimeout(state.timer);
+	connection.once("drain", () => {
+		state.paused = false;
+		child.stdout.resume();
+		child.stderr.resume();
+		settle();
+	});
+}
+
+function feedInput(child, connection, rest) {
+	child.stdin.on("error", () => {});
+	onFrames(connection, rest, (type, payload) => {
+		if (type === STDIN_END) child.stdin.end();
+		if (type !== STDIN || child.stdin.destroyed || child.stdin.write(payload)) return;
+		connection.pause();
+		const resume = () => connection.resume();
+		child.stdin.once("drain", resume);
+		child.stdin.once("close", resume);
+	});
+}
+
+/** Children are what the kernel should kill first when memory runs out; the init is what it should spare. */
+function spawnBiggerTarget(request) {
+	const options = {
+		cwd: request.cwd ?? config.home,
+		env: { ...config.env, ...request.env },
+		detached: true,
+		stdio: ["pipe", "pipe", "pipe"],
+	};
+	setOomScore("300");
+	try {
+		return spawn(request.argv[0], request.argv.slice(1), options);
+	} finally {
+		setOomScore("0");
+	}
+}
+
+function openOomScore() {
+	try {
+		return openSync("/proc/self/oom_score_adj", "r+");
+	} catch {
+		return null;
+	}
+}
+
+function setOomScore(value) {
+	if (oomScore === null) return;
+	try {
+		writeSync(oomScore, value, 0);
+	} catch {
+		// Only a preference of the kernel's; the command runs either way.
+	}
+}
+
+function signalGroup(pid, name) {
+	try {
+		process.kill(-pid, name);
+	} catch {
+		// Already gone.
+	}
+}
+
+/** In a pid namespace of its own, one call ends everything but pid 1 and this process, fork bombs included. */
+async function killAll() {
+	if (config.ownPidNamespace && libc !== null && process.pid < 64) {
+		libc.kill(-1, 9);
+		return await goneExceptUs();
+	}
+	const doomed = new Set();
+	for (let round = 0; round < 20; round += 1) {
+		const found = marked();
+		if (found.length === 0) break;
+		for (const pid of found) {
+			doomed.add(pid);
+			signalOne(pid);
+		}
+		await pause(10);
+	}
+	return doomed.size;
+}
+
+/** A killed process stays listed until it is reaped, so wait for an empty table rather than for the call. */
+async function goneExceptUs() {
+	for (let round = 0; round < 200; round += 1) {
+		const left = pids().filter((pid) => pid !== 1 && pid !== process.pid && !isZombie(pid));
+		if (left.length === 0) return true;
+		libc.kill(-1, 9);
+		await pause(5);
+	}
+	return false;
+}
+
+function marked() {
+	const mark = `PADDOCK_BOX=${config.boxId}\0`;
+	return pids().filter((pid) => {
+		if (pid === process.pid || isZombie(pid)) return false;
+		try {
+			return `${readFileSync(`/proc/${pid}/environ`, "latin1")}\0`.includes(mark);
+		} catch {
+			return false;
+		}
+	});
+}
+
+function signalOne(pid) {
+	try {
+		process.kill(pid, "SIGKILL");
+	} catch {
+		// Already gone.
+	}
+}
+
+function pids() {
+	return readdirSync("/proc")
+		.filter((name) => /^\d+$/.test(name))
+		.map(Number);
+}
+
+function isZombie(pid) {
+	try {
+		const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
+		return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3) === "Z";
+	} catch {
+		return true;
+	}
+}
+
+const pause = (milliseconds) => new Promise((done) => setTimeout(done, milliseconds));
+
+// --- files -----------------------------------------------------------------------------------------------------
+
+const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+const WRITE_FLAGS = constants.O_WRONLY | constants.O_CREAT | constants.O_NOFOLLOW | constants.O_NONBLOCK;
+
+async function read(connection, { path, maxBytes }) {
+	const file = await open(at(path), READ_FLAGS);
+	try {
+		if (!(await file.stat()).isFile()) throw coded("ENOTFILE", "not a regular file");
+		let total = 0;
+		for (;;) {
+			const buffer = Buffer.allocUnsafe(65_536);
+			const { bytesRead } = await file.read(buffer, 0, buffer.length, null);
+			if (bytesRead === 0) break;
+			total += bytesRead;
+			if (total > maxBytes) throw coded("EFBIG", `larger than ${maxBytes} bytes`);
+			if (!send(connection, STDOUT, buffer.subarray(0, bytesRead))) await drained(connection);
+		}
+		finish(connection, { bytes: total });
+	} finally {
+		await file.close();
+	}
+}
+
+async function write(connection, { path, executable }, rest) {
+	const target = at(path);
+	await mkdir(dirname(target), { recursive: true });
+	const file = await open(target, WRITE_FLAGS, executable ? 0o755 : 0o644);
+	let queue = file.stat().then(async (stat) => {
+		if (!stat.isFile()) throw coded("ENOTFILE", "not a regular file");
+		await file.truncate(0);
+	});
+	const done = new Promise((succeed, reject) => {
+		onFrames(connection, rest, (type, payload) => {
+			connection.pause();
+			queue = queue.then(async () => {
+				if (type === STDIN) for (let at = 0; at < payload.length; ) at += await writeSome(file, payload, at);
+				if (type === STDIN_END) await file.chmod(executable ? 0o755 : 0o644);
+				if (type === STDIN_END) succeed();
+				connection.resume();
+			});
+			queue.catch(reject);
+		});
+		connection.on("end", () => reject(coded("EIO", "the host went away")));
+		connection.on("close", () => reject(coded("EIO", "the host went away")));
+	});
+	try {
+		await done;
+		finish(connection, {});
+	} finally {
+		await file.close();
+	}
+}
+
+async function writeSome(file, payload, at) {
+	return (await file.write(payload, at, payload.length - at)).bytesWritten;
+}
+
+async function list(connection, { path, recursive, maxEntries }) {
+	const root = at(path);
+	let count = 0;
+	const walk = async (folder, prefix) => {
+		const names = (await readdir(folder)).sort();
+		for (const name of names) {
+			if (count >= maxEntries) return;
+			const stat = await lstat(join(folder, name)).catch(() => null);
+			if (stat === null) continue;
+			count += 1;
+			const entry = { path: prefix + name, type: typeOf(stat), sizeBytes: stat.size };
+			if (!send(connection, STDOUT, `${JSON.stringify(entry)}\n`)) await drained(connection);
+			if (recursive && stat.isDirectory())
+				await walk(join(folder, name), `${prefix}${name}/`).catch(unreadable);
+		}
+	};
+	if (!(await lstat(root)).isDirectory()) throw coded("ENOTDIR", "not a folder");
+	await walk(root, "");
+	finish(connection, { count });
+}
+
+/** A folder the agent made unreadable is listed, without its contents. */
+function unreadable(error) {
+	if (error.code !== "EACCES" && error.code !== "ENOENT") throw error;
+}
+
+function typeOf(stat) {
+	if (stat.isFile()) return "file";
+	if (stat.isDirectory()) return "directory";
+	return stat.isSymbolicLink() ? "link" : "other";
+}
+
+async function exists(path) {
+	try {
+		await lstat(at(path));
+		return true;
+	} catch {
+		return false;
+	}
+}
+
+const at = (path) => resolve(config.home, path);
+
+// --- streams ---------------------------------------------------------------------------------------------------
+
+function tunnel(connection, port, rest) {
+	const inner = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+	inner.on("error", (error) => {
+		if (inner.connected) return connection.destroy();
+		fail(connection, error);
+	});
+	inner.on("connect", () => {
+		inner.connected = true;
+		send(connection, RESULT, "{}");
+		if (rest.length > 0) inner.write(rest);
+		splice(connection, inner);
+	});
+}
+
+function forward(port, to) {
+	const server = net.createServer({ allowHalfOpen: true }, (inner) => {
+		const outer = net.connect({ path: to, allowHalfOpen: true });
+		inner.on("error", () => outer.destroy());
+		outer.on("error", () => inner.destroy());
+		splice(inner, outer);
+	});
+	return new Promise((succeed, reject) => {
+		server.on("error", reject);
+		server.listen({ port, host: "127.0.0.1" }, () => succeed(server.address().port));
+	});
+}
+
+function splice(left, right) {
+	left.pipe(right);
+	right.pipe(left);
+	left.on("close", () => right.destroy());
+	right.on("close", () => left.destroy());
+	left.on("error", () => right.destroy());
+	right.on("error", () => left.destroy());
+}
+
+/** False when the host is not keeping up. */
+function send(connection, type, payload) {
+	if (connection.destroyed) return true;
+	const body = typeof payload === "string" ? Buffer.from(payload) : payload;
+	let keepsUp = true;
+	for (let at = 0; at === 0 || at < body.length; at += MAX_FRAME_BYTES) {
+		keepsUp = sendFrame(connection, type, body.subarray(at, at + MAX_FRAME_BYTES));
+	}
+	return keepsUp;
+}
+
+function sendFrame(connection, type, body) {
+	const frame = Buffer.allocUnsafe(5 + body.length);
+	frame.writeUInt8(type, 0);
+	frame.writeUInt32BE(body.length, 1);
+	body.copy(frame, 5);
+	return connection.write(frame);
+}
+
+function finish(connection, result) {
+	send(connection, RESULT, JSON.stringify(result));
+	connection.end();
+	connection.resume();
+}
+
+function fail(connection, error) {
+	send(connection, FAILED, JSON.stringify({ code: error.code ?? "EIO", message: error.message }));
+	connection.end();
+	connection.resume();
+}
+
+const drained = (connection) =>
+	new Promise((succeed) => {
+		connection.once("drain", succeed);
+		connection.once("close", succeed);
+	});
+
+/** The host half-closes only when it is done with us. */
+function onFrames(connection, rest, handle) {
+	let pending = rest;
+	const take = () => {
+		while (pending.length >= 5) {
+			const length = pending.readUInt32BE(1);
+			if (pending.length < 5 + length) return;
+			const type = pending.readUInt8(0);
+			const payload = pending.subarray(5, 5 + length);
+			pending = pending.subarray(5 + length);
+			handle(type, payload);
+		}
+	};
+	connection.on("data", (chunk) => {
+		pending = pending.length === 0 ? chunk : Buffer.concat([pending, chunk]);
+		take();
+	});
+	connection.resume();
+	take();
+}
+
+function onFirstFrame(connection, handle) {
+	let pending = Buffer.alloc(0);
+	const listen = (chunk) => {
+		pending = Buffer.concat([pending, chunk]);
+		if (pending.length < 5 || pending.length < 5 + pending.readUInt32BE(1)) return;
+		connection.removeListener("data", listen);
+		connection.pause();
+		const end = 5 + pending.readUInt32BE(1);
+		handle(JSON.parse(pending.subarray(5, end).toString()), pending.subarray(end));
+	};
+	connection.on("data", listen);
+}
+
+function onLines(connection, handle) {
+	let pending = "";
+	connection.on("data", (chunk) => {
+		pending += chunk.toString();
+		const lines = pending.split("\n");
+		pending = lines.pop();
+		for (const line of lines) handle(line);
+	});
+}
+
+// --- hardening -------------------------------------------------------------------------------------------------
+
+/** Hides this process's memory and descriptors from code that runs under the same uid. */
+function harden() {
+	try {
+		const { dlopen } = require("bun:ffi");
+		for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
+			try {
+				const { symbols } = dlopen(name, {
+					prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+					kill: { args: ["i32", "i32"], returns: "i32" },
+				});
+				return symbols.prctl(4, 0, 0, 0, 0) === 0 ? symbols : null;
+			} catch {
+				// The next name.
+			}
+		}
+	} catch {
+		// No foreign functions in this runtime; the hello says so.
+	}
+	return null;
+}
+
+function coded(code, message) {
+	return Object.assign(new Error(message), { code });
+}

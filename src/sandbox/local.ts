@@ -1,0 +1,169 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { findAgentBinary } from "../host/binary.ts";
+import { type BoxSpec, HOME } from "../model/task.ts";
+import { openBox } from "./box.ts";
+import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
+import { killCgroup, type Limits, makeCgroup, planCgroup, removeCgroup, toLimits } from "./cgroup.ts";
+import {
+	baseEnv,
+	CONTROL_SOCKET,
+	EGRESS_PORT,
+	EGRESS_SOCKET,
+	GATEWAY_PORT,
+	GATEWAY_SOCKET,
+	type InitConfig,
+} from "./launch.ts";
+import { dropLease, type Lease, reapLeases, takeLease } from "./lease.ts";
+import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
+import { stage } from "./staging.ts";
+
+export interface LocalOptions {
+	/** Short and neutral: its name shows inside, and a socket path below it must stay under 108 bytes. */
+	runRoot?: string;
+	agentBinary?: string;
+}
+
+/** Boxes on this machine, by bubblewrap. */
+export async function openLocalProvider(options: LocalOptions = {}): Promise<SandboxProvider> {
+	return new LocalProvider(options.runRoot ?? defaultRunRoot(), options.agentBinary ?? null);
+}
+
+class LocalProvider implements SandboxProvider {
+	readonly name = "local";
+	readonly #root: string;
+	readonly #agentBinary: string | null;
+	readonly #open = new Set<Sandbox>();
+
+	constructor(root: string, agentBinary: string | null) {
+		this.#root = root;
+		this.#agentBinary = agentBinary;
+	}
+
+	async available(): Promise<Availability> {
+		return { ok: true, checks: [] };
+	}
+
+	async open(options: OpenOptions): Promise<Sandbox> {
+		const { spec, role = "agent" } = options;
+		const staged = await stage(this.#root, this.#agentBinary ?? findAgentBinary());
+		const isRoot = process.getuid?.() === 0;
+		const boxId = `box-${randomBytes(6).toString("hex")}`;
+		const runDirectory = join(this.#root, "boxes", boxId);
+		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
+			boxId,
+			runDirectory,
+			cgroup: await planCgroup(boxId),
+		}));
+		const release = () => releaseLease(lease, path);
+		const limits = toLimits(spec, TMP_BYTES + SHM_BYTES);
+		try {
+			await mkdir(runDirectory, { recursive: true, mode: 0o711 });
+			await makeCgroup(lease.cgroup, limits);
+		} catch (error) {
+			await release();
+			throw error;
+		}
+		const egress = false;
+		const init = initConfig(boxId, role === "agent", egress);
+		const box = await openBox({
+			id: boxId,
+			backend: this.name,
+			home: HOME,
+			agentBinary: AGENT_PATH,
+			runDirectory,
+			...(lease.uid === null ? {} : { socketOwner: lease.uid }),
+			...(options.signal === undefined ? {} : { signal: options.signal }),
+			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
+			launch: () =>
+				startBwrap({
+					...{ spec, uid: lease.uid, staged, runDirectory, cgroup: lease.cgroup, init },
+					facts: describeBox(lease, spec, limits),
+				}),
+			release,
+		});
+		this.#open.add(box);
+		void box.closed.finally(() => this.#open.delete(box));
+		return box;
+	}
+
+	reap(): Promise<number> {
+		return reapLeases(this.#leases, destroyOrphan);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	}
+
+	get #leases(): string {
+		return join(this.#root, "leases");
+	}
+}
+
+function initConfig(boxId: string, gateway: boolean, egress: boolean): InitConfig {
+	return {
+		boxId,
+		control: `${BOX_RUN}/${CONTROL_SOCKET}`,
+		forwards: [
+			...(gateway ? [{ port: GATEWAY_PORT, to: `${BOX_RUN}/${GATEWAY_SOCKET}` }] : []),
+			...(egress ? [{ port: EGRESS_PORT, to: `${BOX_RUN}/${EGRESS_SOCKET}` }] : []),
+		],
+		home: HOME,
+		env: baseEnv(HOME, "/tmp", egress),
+		ownPidNamespace: true,
+	};
+}
+
+/** What really holds on this machine, for the record. */
+function describeBox(lease: Lease, spec: BoxSpec, limits: Limits): Record<string, unknown> {
+	const limited = lease.cgroup.version !== "none";
+	return {
+		isolation: "bubblewrap",
+		uid: lease.uid === null ? "shared with the host program" : "dedicated",
+		seccomp: true,
+		capabilities: "none",
+		network: spec.network,
+		cgroup: lease.cgroup.version,
+		cgroupNote: lease.cgroup.note,
+		/** Programs and files together: home, /tmp and /dev/shm are kept in memory. */
+		memoryLimitMb: limited ? Math.round(limits.memoryBytes / 1024 / 1024) : null,
+		pidsLimit: limited ? limits.pids : null,
+		cpus: limited ? limits.cpus : null,
+		diskLimitMb: spec.diskMb,
+		fileSizeLimitMb: spec.fileSizeMb,
+	};
+}
+
+/** The box is dead; what it stood on goes too, the record last. */
+async function releaseLease(lease: Lease, path: string): Promise<void> {
+	await removeCgroup(lease.cgroup);
+	await rm(lease.runDirectory, { recursive: true, force: true });
+	await dropLease(path);
+}
+
+/** Its owner is dead, so its processes should be too; whatever still runs under its group or uid is ended here. */
+async function destroyOrphan(lease: Lease): Promise<void> {
+	await killCgroup(lease.cgroup);
+	if (lease.uid !== null) await killUid(lease.uid);
+	await removeCgroup(lease.cgroup);
+	await rm(lease.runDirectory, { recursive: true, force: true });
+}
+
+async function killUid(uid: number): Promise<void> {
+	for (const name of await readdir("/proc")) {
+		if (!/^\d+$/.test(name)) continue;
+		const status = await readFile(`/proc/${name}/status`, "utf8").catch(() => "");
+		if (!new RegExp(`^Uid:\\t${uid}\\t`, "m").test(status)) continue;
+		try {
+			process.kill(Number(name), "SIGKILL");
+		} catch (error) {
+			if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+		}
+	}
+}
+
+function defaultRunRoot(): string {
+	if (process.getuid?.() === 0) return "/run/paddock";
+	return join(process.env.XDG_RUNTIME_DIR ?? "/tmp", `paddock-${process.getuid?.() ?? 0}`);
+}
