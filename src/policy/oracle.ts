@@ -24,8 +24,5 @@ function toSteps(step: SolutionStep): PolicyStep[] {
 		return [{ text: `I will write ${step.path}.`, calls: [{ tool: "write", args }] }];
 	}
 	const args = { filePath: step.path, oldString: step.old, newString: step.new };
-	return [
-		{ text: `I will change ${step.path}.`, calls: [{ tool: "read", args: { filePath: step.path } }] },
-		{ calls: [{ tool: "edit", args }] },
-	];
+	return [{ text: `I will change ${step.path}.`, calls: [{ tool: "edit", args }] }];
 }

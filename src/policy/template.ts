@@ -1,5 +1,5 @@
 import { type ChatMessage, type ChatRequest, reasoningOf, textOf } from "./chat.ts";
-import { encode } from "./tokenizer.ts";
+import { encodeSegment } from "./segments.ts";
 import { CONTROL_ID } from "./vocabulary.ts";
 
 /**
@@ -34,15 +34,15 @@ export function speak(said: Said): Spoken[] {
 	const spoken: Spoken[] = [];
 	if (said.reasoning) {
 		spoken.push({ id: CONTROL_ID.think, part: "control" });
-		for (const id of encode(said.reasoning)) spoken.push({ id, part: "reasoning" });
+		for (const id of encodeSegment(said.reasoning)) spoken.push({ id, part: "reasoning" });
 		spoken.push({ id: CONTROL_ID.answer, part: "control" });
 	}
-	for (const id of encode(said.text)) spoken.push({ id, part: "text" });
+	for (const id of encodeSegment(said.text)) spoken.push({ id, part: "text" });
 	for (const [call, { name, args }] of said.calls.entries()) {
 		spoken.push({ id: CONTROL_ID.call, part: "control" });
-		for (const id of encode(name)) spoken.push({ id, part: "control" });
+		for (const id of encodeSegment(name)) spoken.push({ id, part: "control" });
 		spoken.push({ id: CONTROL_ID.arguments, part: "call", call });
-		for (const id of encode(args)) spoken.push({ id, part: "arguments", call });
+		for (const id of encodeSegment(args)) spoken.push({ id, part: "arguments", call });
 	}
 	spoken.push({ id: CONTROL_ID.end, part: "control" });
 	return spoken;
@@ -85,6 +85,6 @@ function renderMessage(ids: number[], message: ChatMessage): void {
 
 function append(ids: number[], control: number, text: string): void {
 	ids.push(control);
-	for (const id of encode(text)) ids.push(id);
+	for (const id of encodeSegment(text)) ids.push(id);
 	ids.push(CONTROL_ID.end);
 }

@@ -56,6 +56,9 @@ function listPieces(): string[] {
 	for (let width = 2; width <= 16; width++) pieces.add(" ".repeat(width));
 	for (let tabs = 1; tabs <= 4; tabs++) pieces.add("\t".repeat(tabs)).add(`\n${"\t".repeat(tabs)}`);
 	for (const mark of MARKS) pieces.add(mark);
-	for (const word of WORDS) pieces.add(word).add(` ${word}`);
+	for (const word of WORDS) {
+		const capital = word[0]!.toUpperCase() + word.slice(1);
+		pieces.add(word).add(` ${word}`).add(capital).add(` ${capital}`);
+	}
 	return [...pieces];
 }

@@ -1,8 +1,16 @@
 /** Marks that often stand together in code and JSON. */
-export const MARKS: readonly string[] =
-	'\\n \\t \\" \n\n () () {} [] ); () => == === != !== <= >= && || ++ += -- // /* */ /** ": "," {" "} #! ${ `` ``` ... :: -> </ /> \';'.split(
+export const MARKS: readonly string[] = [
+	...'\\n \\t \\" () {} [] ); => == === != !== <= >= && || ++ += -- // /* */ /** ": ":" "," {" "} #! ${ `` ``` ... :: -> </ />'.split(
 		" ",
-	);
+	),
+	...'":{" "},{" "},"  "]}}},{" ":[" ":["  ["  "] .\\n :\\n )\\n .\\n- 1. 2. 3. 9007199254740991 2020-12 ]; },'
+		.split(" ")
+		.filter(Boolean),
+	"\n\n",
+	". ",
+	", ",
+	": ",
+];
 
 /** Words that code, prose and OpenCode's tools often use; each also exists with a space before it. */
 export const WORDS: readonly string[] = `
@@ -26,6 +34,24 @@ failed failing solve solved solution search binary left right middle low high mi
 node python java rust main app server client port host address http https url web page api test user home work tmp
 write read edit glob task skill question filePath oldString newString replaceAll command description workdir timeout
 pattern offset limit subagent prompt todo todos pending completed progress cancelled priority medium webfetch format
+multiple opencode unless specific instead single available current existing information specialized conventions
+sequentially markdown correct parallel operations directly including draft absolute possible session avoid include
+specified creating codebase directories prefer matches surrounding actions explanation editing location spaces match
+already contain specify conversation asked across matching perform quickly automatically relevant verification
+documentation displayed understand steps independent interactive context occurrences capability same performance
+engineering explaining generation proper exists like writing execute instance secrets concise integer prefix larger
+complex exactly components library framework security searching executing running incorrect full sections complete style
+just maximum minimum useful supports doing look detailed previous feedback libraries consider implementation standard
+different patterns access reading verify intended quoting milliseconds truncated written together requested inspect exact
+ensure found identify modify large its longer skills uses back includes fresh resume since short during feature software
+configuration persistent etc execution push config without indentation expressions containing characters references
+background available exploration step structured immediately repository permission temporary outside external parent
+operation separate good hooks issue issues preserve space part adding replacing renaming open better valid contents regex
+does returned later trailing know repeated well duplicate summary generally tell research intent best locations general
+mark based keep order explicit features retrieve generate give comments otherwise maintaining critical next appropriate
+contains additional assume language practices determine tags usage structure under application station window sorted
+wanted whole exactly expected column columns comma letter letters upper lower case word words empty missing ing tion ment
+able ness less ful ous ive ize ated ting ter ted ers ally ness ence ance pre con dis com pro per est ight ould ther
 `
 	.trim()
 	.split(/\s+/);
