@@ -1,0 +1,238 @@
+import { describe, expect, test } from "vitest";
+import type { TraceSummary } from "../../src/model/rollout.ts";
+import type { Page } from "../../src/store/store.ts";
+import {
+	batchOf,
+	COMPLETED,
+	groupOf,
+	newRollout,
+	type OpenFixture,
+	request,
+	requestFor,
+	running,
+	submitOne,
+} from "./conformance.ts";
+
+/** Submitting, reading, taking, ending. */
+export function rolloutConformance(name: string, openFixture: OpenFixture): void {
+	describe(`${name} keeps rollouts`, () => {
+		test("a submitted rollout is queued, with its first event", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await submitOne(store, { request: request({ labels: { run: "a" }, priority: 7 }) });
+			const rollout = await store.get(id);
+			expect(rollout).toMatchObject({ id, taskId: "echo", status: "queued", phase: "queued", attempt: 0 });
+			expect(rollout?.request).toEqual(request({ labels: { run: "a" }, priority: 7 }));
+			expect(await store.events(id, { after: 0, limit: 10 })).toEqual([
+				{ rolloutId: id, seq: 1, at: expect.any(Number), type: "rollout-queued", taskId: "echo" },
+			]);
+			expect(await store.get("ro_nobody")).toBeNull();
+			expect(await store.events("ro_nobody", { after: 0, limit: 10 })).toEqual([]);
+		});
+
+		test("a submission that cannot be stored whole is not stored at all", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const twin = newRollout();
+			await expect(store.submit({ rollouts: [newRollout(), twin, twin] })).rejects.toThrow();
+			expect(await store.counts()).toEqual({ queued: 0, running: 0, done: 0 });
+			await submitOne(store);
+			expect(await store.counts()).toEqual({ queued: 1, running: 0, done: 0 });
+		});
+
+		test("the same idempotency key many times at once, from two processes' stores, makes one submission", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			const answers = await Promise.all(
+				Array.from({ length: 10 }, (_, index) =>
+					(index % 2 === 0 ? one : two).submit({ ...groupOf(2), idempotencyKey: "again" }),
+				),
+			);
+			expect(answers.filter((answer) => answer.fresh)).toHaveLength(1);
+			const ids = new Set(answers.map((answer) => answer.rollouts.map((rollout) => rollout.id).join()));
+			expect(ids.size).toBe(1);
+			expect(new Set(answers.map((answer) => answer.group?.id)).size).toBe(1);
+			expect(await one.counts()).toEqual({ queued: 2, running: 0, done: 0 });
+		});
+
+		test("every filter finds exactly its rollouts", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const batch = batchOf(["one", "two"], 2);
+			await store.submit(batch);
+			const labelled = await submitOne(store, {
+				request: requestFor("three", { labels: { team: "red", run: "1" } }),
+			});
+			await submitOne(store, { request: requestFor("three", { labels: { team: "blue" } }) });
+			const taken = batch.rollouts[0]!.id;
+			await store.begin(taken, "w");
+			await store.finish(taken, 1, { ...COMPLETED, outcome: "timeout" });
+			await store.begin(batch.rollouts[1]!.id, "w");
+
+			const found = async (filter: Parameters<typeof store.list>[0]) =>
+				(await store.list(filter, { limit: 100, order: "oldest" })).items.map((rollout) => rollout.id);
+			const ids = batch.rollouts.map((rollout) => rollout.id);
+			expect(await found({ batchId: batch.batch.id })).toEqual(ids);
+			expect(await found({ groupId: batch.groups[1]!.id })).toEqual(ids.slice(2));
+			expect(await found({ taskId: "one" })).toEqual(ids.slice(0, 2));
+			expect(await found({ status: "done" })).toEqual([taken]);
+			expect(await found({ status: "running" })).toEqual([ids[1]]);
+			expect(await found({ outcome: "timeout" })).toEqual([taken]);
+			expect(await found({ label: { name: "team", value: "red" } })).toEqual([labelled.id]);
+			expect(await found({ label: { name: "team", value: "red" }, status: "done" })).toEqual([]);
+			expect(await found({ batchId: batch.batch.id, status: "queued", taskId: "two" })).toEqual(ids.slice(2));
+			expect(await store.counts()).toEqual({ queued: 4, running: 1, done: 1 });
+		});
+
+		test("pages neither repeat nor skip while rollouts are being added", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const before = Array.from({ length: 25 }, () => newRollout());
+			await store.submit({ rollouts: before });
+			for (const order of ["newest", "oldest"] as const) {
+				const seen: string[] = [];
+				let page: Page<{ id: string }> = { items: [], next: null };
+				do {
+					page = await store.list({}, { limit: 10, order, ...(page.next ? { cursor: page.next } : {}) });
+					seen.push(...page.items.map((rollout) => rollout.id));
+					if (seen.length <= 25) await submitOne(store);
+				} while (page.next !== null && seen.length < 100);
+				expect(new Set(seen).size).toBe(seen.length);
+				expect(before.every((rollout) => seen.includes(rollout.id))).toBe(true);
+			}
+			await expect(store.list({}, { limit: 1, cursor: "no-cursor" })).rejects.toThrow(/cursor/);
+		});
+
+		test("taking a rollout raises the attempt, and the older attempt can change nothing more", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await using other = await fixture.open();
+			const first = await running(store);
+			expect(first).toMatchObject({ status: "running", attempt: 1, worker: "worker-1", phase: "create" });
+			expect(await store.patch(first.id, 1, { phase: "agent", calls: 3, promptTokens: 9 })).toBe(true);
+			expect(await store.patch(first.id, 1, { sandboxId: "box", sessionId: "ses" })).toBe(true);
+			expect(await other.get(first.id)).toMatchObject({
+				phase: "agent",
+				calls: 3,
+				promptTokens: 9,
+				completionTokens: 0,
+				sandboxId: "box",
+				sessionId: "ses",
+			});
+
+			const second = await other.begin(first.id, "worker-2");
+			expect(second).toMatchObject({ attempt: 2, worker: "worker-2", calls: 0, sessionId: null });
+			expect(await store.patch(first.id, 1, { phase: "verify" })).toBe(false);
+			expect(await store.append(first.id, 1, [{ type: "note", text: "late" }])).toEqual([]);
+			const failure = {
+				boundary: "sandbox",
+				code: "box_lost",
+				message: "gone",
+				retryable: true,
+			} as const;
+			expect(await store.requeue(first.id, 1, failure)).toBe(false);
+			expect(await store.finish(first.id, 1, COMPLETED)).toBe(false);
+			expect(await other.finish(first.id, 2, COMPLETED)).toBe(true);
+			expect(await store.begin(first.id, "worker-3")).toBeNull();
+			expect(await store.begin("ro_nobody", "worker-3")).toBeNull();
+		});
+
+		test("a rollout put back is queued with its failed attempt on the record, and can be taken again", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			const failure = {
+				boundary: "sandbox",
+				code: "box_lost",
+				message: "gone",
+				retryable: true,
+			} as const;
+			expect(await store.requeue(id, 1, failure)).toBe(true);
+			expect(await store.requeue(id, 1, failure)).toBe(false);
+			expect(await store.get(id)).toMatchObject({
+				status: "queued",
+				phase: "queued",
+				worker: null,
+				attempt: 1,
+			});
+			expect(await store.begin(id, "w")).toMatchObject({ attempt: 2 });
+			const events = await store.events(id, { after: 0, limit: 10 });
+			expect(events.map((event) => event.type)).toEqual([
+				"rollout-queued",
+				"rollout-start",
+				"attempt-failed",
+				"rollout-start",
+			]);
+			expect(events[2]).toMatchObject({ attempt: 1, failure });
+		});
+
+		test("of many who end a rollout at once exactly one succeeds, and its end is the last event", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			const { id } = await running(one);
+			const ends = await Promise.all(
+				Array.from({ length: 8 }, (_, index) =>
+					(index % 2 === 0 ? one : two).finish(id, 1, { ...COMPLETED, reward: index }),
+				),
+			);
+			expect(ends.filter(Boolean)).toHaveLength(1);
+			const reward = ends.indexOf(true);
+			expect(await one.get(id)).toMatchObject({
+				status: "done",
+				phase: "done",
+				outcome: "completed",
+				reward,
+			});
+			expect(await one.append(id, 1, [{ type: "note", text: "late" }])).toEqual([]);
+			const events = await two.events(id, { after: 0, limit: 100 });
+			expect(events.at(-1)).toMatchObject({ type: "rollout-end", reward, attempt: 1, seq: events.length });
+			expect(events.filter((event) => event.type === "rollout-end")).toHaveLength(1);
+		});
+
+		test("the summary and the failure of the end are kept", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			const failure = {
+				boundary: "task",
+				code: "setup_failed",
+				message: "exit 3",
+				retryable: false,
+			} as const;
+			const summary: TraceSummary = {
+				version: 1,
+				sandboxId: "box",
+				sessionId: null,
+				setup: [],
+				verify: [],
+				agentExitCode: null,
+				wallS: 1.5,
+				timings: { setup: 0.5 },
+				files: [{ path: "a.txt", sizeBytes: 3 }],
+				box: { backend: "local" },
+				untrainable: null,
+			};
+			const end = { outcome: "failed", reward: null, failure, summary } as const;
+			await store.finish(id, 1, end);
+			expect(await store.get(id)).toMatchObject({ failure, summary, outcome: "failed" });
+		});
+
+		test("what one store has acknowledged, the next one opened finds", async (context) => {
+			await using fixture = await openFixture(context);
+			let id = "";
+			{
+				await using store = await fixture.open();
+				id = (await running(store)).id;
+				await store.append(id, 1, [{ type: "note", text: "kept" }]);
+			}
+			await using store = await fixture.open();
+			expect(await store.get(id)).toMatchObject({ status: "running", attempt: 1 });
+			expect((await store.events(id, { after: 2, limit: 10 }))[0]).toMatchObject({
+				type: "note",
+				text: "kept",
+			});
+		});
+	});
+}

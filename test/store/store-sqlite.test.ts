@@ -1,0 +1,74 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { promisify } from "node:util";
+import { expect, test } from "vitest";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { request, running, type StoreFixture, submitOne } from "./conformance.ts";
+import { dataConformance } from "./conformance-data.ts";
+import { eventConformance } from "./conformance-events.ts";
+import { rolloutConformance } from "./conformance-rollouts.ts";
+
+async function openFixture(): Promise<StoreFixture> {
+	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
+	return {
+		address: { type: "sqlite", home },
+		open: () => openSqliteStore({ home }),
+		holds: (words) => grep(words, home),
+		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
+	};
+}
+
+rolloutConformance("the embedded store", openFixture);
+eventConformance("the embedded store", openFixture);
+dataConformance("the embedded store", openFixture);
+
+test("everything the embedded store makes is for its owner alone", async () => {
+	await using fixture = await openFixture();
+	await using store = await fixture.open();
+	const { id } = await running(store);
+	await store.appendTrace(id, 1, Buffer.from("x"));
+	await store.putBlob(id, "agent.log", Buffer.from("x"));
+	const entries = await readdir(fixture.address.home, { recursive: true });
+	expect(entries).toContain("secret.key");
+	expect(entries).toContain("paddock.db-wal");
+	for (const entry of entries) {
+		const { mode } = await stat(join(fixture.address.home, entry));
+		expect(`${entry} ${(mode & 0o077).toString(8)}`).toBe(`${entry} 0`);
+	}
+});
+
+test("a store written by a newer Paddock is refused with a sentence that says so", async () => {
+	await using fixture = await openFixture();
+	await (await fixture.open())[Symbol.asyncDispose]();
+	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
+	database.exec("PRAGMA user_version = 1000");
+	database.close();
+	await expect(fixture.open()).rejects.toThrow(/newer Paddock/);
+});
+
+test("a key sealed under another key file is refused, not guessed", async () => {
+	await using fixture = await openFixture();
+	const endpoint = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "k" };
+	let id = "";
+	{
+		await using store = await fixture.open();
+		id = (await submitOne(store, { request: request({ endpoint }) })).id;
+	}
+	await rm(join(fixture.address.home, "secret.key"));
+	await using store = await fixture.open();
+	await expect(store.secret(id)).rejects.toThrow(/same key file/);
+});
+
+async function grep(words: string, folder: string): Promise<boolean> {
+	const search = promisify(execFile)("grep", ["-r", "-l", "-a", "-F", "--", words, folder]);
+	return search.then(
+		() => true,
+		(error: { code?: number }) => {
+			if (error.code === 1) return false;
+			throw error;
+		},
+	);
+}
