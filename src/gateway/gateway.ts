@@ -15,6 +15,8 @@ export interface TapOptions {
 	attempt: number;
 	/** Only connections from this box may use the key. */
 	boxId: string;
+	/** The box cannot hand us its connections: its key is also good over TCP (`listen`). */
+	overTcp?: boolean;
 	/** Boxes that were booted ahead of time already hold their key; else a new one is made. */
 	key?: string;
 	endpoint: Endpoint;

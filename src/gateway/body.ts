@@ -1,0 +1,45 @@
+import type { IncomingMessage } from "node:http";
+import { isObject, type JsonObject } from "./dialects/protocol.ts";
+
+/** The request cannot be read: the status to answer with, and why. */
+export class BodyError extends Error {
+	override readonly name = "BodyError";
+	readonly status: number;
+
+	constructor(status: number, message: string) {
+		super(message);
+		this.status = status;
+	}
+}
+
+/** The whole body, within a size and a time. */
+export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
+	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+	const tooLarge = new BodyError(413, `the request is larger than ${maxBytes} bytes`);
+	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge);
+	const timer = setTimeout(() => reject(new BodyError(408, "the request did not arrive in time")), timeoutMs);
+	const chunks: Buffer[] = [];
+	let size = 0;
+	request.on("data", (chunk: Buffer) => {
+		size += chunk.length;
+		if (size <= maxBytes) chunks.push(chunk);
+		else reject(tooLarge);
+	});
+	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+	request.once("error", () => reject(new BodyError(400, "the request broke off")));
+	request.once("close", () => reject(new BodyError(400, "the request broke off")));
+	return promise.finally(() => {
+		clearTimeout(timer);
+		request.removeAllListeners("data");
+	});
+}
+
+export function parseBody(bytes: Buffer): JsonObject {
+	try {
+		const value: unknown = JSON.parse(bytes.toString("utf8"));
+		if (isObject(value)) return value;
+	} catch {
+		// Falls through to the one error for both.
+	}
+	throw new BodyError(400, "the request is not a JSON object");
+}

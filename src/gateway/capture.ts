@@ -1,0 +1,84 @@
+import type { ModelCall } from "../model/call.ts";
+import type { KnownDialect } from "./dialects/dialect.ts";
+import { DIALECTS } from "./dialects/dialect.ts";
+import type { JsonObject, Protocol, Transcript } from "./dialects/protocol.ts";
+import type { Origin } from "./purpose.ts";
+
+/** A call while it happens. */
+export interface CallDraft {
+	index: number;
+	attempt: number;
+	retryOf: number | null;
+	origin: Origin;
+	protocol: Protocol;
+	dialect: KnownDialect;
+	startedAt: number;
+	firstByteMs: number | null;
+	upstreamStatus: number | null;
+	/** As last sent upstream. */
+	body: JsonObject;
+	patch: JsonObject;
+	transcript: Transcript | null;
+	engine: string | null;
+	/** What was lost on the way here, besides what the transcript notes. */
+	losses: string[];
+	/** Flags for tokens were sent; their absence is a loss. */
+	captures: boolean;
+}
+
+export interface CallEnding {
+	complete: boolean;
+	error: { code: string; message: string } | null;
+}
+
+export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): ModelCall {
+	const { transcript, origin } = draft;
+	const tokens = transcript?.tokens;
+	tokens?.settle();
+	const hasSampled = transcript !== null && (transcript.pieces > 0 || (tokens?.ids.length ?? 0) > 0);
+	return {
+		index: draft.index,
+		attempt: draft.attempt,
+		retryOf: draft.retryOf,
+		superseded: false,
+		...origin,
+		protocol: draft.protocol.name,
+		dialect: draft.dialect,
+		engine: transcript?.engine ?? draft.engine,
+		model: transcript?.model ?? null,
+		startedAt: draft.startedAt,
+		firstByteMs: draft.firstByteMs,
+		lastByteMs: now - draft.startedAt,
+		request: { ...draft.protocol.split(draft.body), patch: draft.patch },
+		response: {
+			message: hasSampled || ending.complete ? (transcript?.message ?? null) : null,
+			finishReason: transcript?.finishReason ?? null,
+		},
+		usage: transcript?.usage ?? null,
+		promptIds: tokens?.promptIds ?? [],
+		completionIds: tokens?.ids ?? [],
+		completionTexts: tokens?.texts ?? [],
+		logprobs: tokens?.logprobs ?? [],
+		invalidTokens: tokens?.invalid ?? [],
+		complete: ending.complete,
+		upstreamStatus: draft.upstreamStatus,
+		error: ending.error,
+		losses: [...draft.losses, ...(transcript?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
+	};
+}
+
+/** What the dialect promises and this call did not bring. */
+function tokenLosses({ transcript, dialect, protocol, captures }: CallDraft): string[] {
+	if (!captures || !transcript) return [];
+	const { ids, logprobs, promptIds } = transcript.tokens;
+	if (protocol.name !== "chat") return ["no token ids over this protocol"];
+	const losses: string[] = [];
+	const sampled = transcript.usage?.completionTokens ?? transcript.pieces;
+	if (sampled === 0) return losses;
+	if (DIALECTS[dialect].ids && ids.length === 0) losses.push("token ids missing");
+	if (DIALECTS[dialect].ids && promptIds.length === 0) losses.push("prompt token ids missing");
+	if (DIALECTS[dialect].logprobs && logprobs.length === 0) losses.push("logprobs missing");
+	if (ids.length > 0 && transcript.usage && ids.length !== transcript.usage.completionTokens)
+		losses.push(`${ids.length} token ids for ${transcript.usage.completionTokens} billed`);
+	return losses;
+}

@@ -1,0 +1,67 @@
+import type { DialectName } from "../../model/endpoint.ts";
+
+/** A dialect that is known; `auto` is only the wish to find out. */
+export type KnownDialect = Exclude<DialectName, "auto">;
+
+/** How one kind of engine hands out what was sampled, over chat completions. */
+export interface Dialect {
+	name: KnownDialect;
+	/** Whether ids and logprobs come while streaming. If not, the engine is asked unstreamed and we stream. */
+	streams: boolean;
+	ids: boolean;
+	logprobs: boolean;
+	/** Request fields to add; a refused one is dropped and remembered. */
+	flags: Readonly<Record<string, unknown>>;
+	/** Takes chat_template_kwargs. */
+	templates: boolean;
+	/** Reads replayed thinking from `reasoning`, `reasoning_content` or, by version, only one of them. */
+	replaysReasoning: boolean;
+}
+
+export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
+	vllm: {
+		name: "vllm",
+		streams: true,
+		ids: true,
+		logprobs: true,
+		flags: { return_token_ids: true, include_reasoning: true },
+		templates: true,
+		replaysReasoning: true,
+	},
+	sglang: {
+		name: "sglang",
+		streams: false,
+		ids: true,
+		logprobs: true,
+		flags: { return_token_ids: true, return_meta_info: true },
+		templates: true,
+		replaysReasoning: false,
+	},
+	openai: {
+		name: "openai",
+		streams: true,
+		ids: false,
+		logprobs: true,
+		flags: {},
+		templates: false,
+		replaysReasoning: false,
+	},
+	hf_router: {
+		name: "hf_router",
+		streams: true,
+		ids: false,
+		logprobs: true,
+		flags: {},
+		templates: true,
+		replaysReasoning: false,
+	},
+	plain: {
+		name: "plain",
+		streams: true,
+		ids: false,
+		logprobs: false,
+		flags: {},
+		templates: true,
+		replaysReasoning: false,
+	},
+};

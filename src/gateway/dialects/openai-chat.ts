@@ -1,0 +1,234 @@
+import type { Usage } from "../../model/call.ts";
+import { UpstreamFault } from "../fault.ts";
+import { type SseEvent, toSse } from "../sse.ts";
+import { ChatMessage } from "./chat-message.ts";
+import {
+	type Hidden,
+	isObject,
+	type JsonObject,
+	type Protocol,
+	type Step,
+	type Transcript,
+	toArray,
+	toCount,
+	toText,
+} from "./protocol.ts";
+import { TokenColumns } from "./tokens.ts";
+
+const DONE = "data: [DONE]\n\n";
+
+/** OpenAI chat completions: the only protocol over which engines hand out token ids. */
+export const chat: Protocol = {
+	name: "chat",
+	path: "/chat/completions",
+	open: (hidden) => new ChatTranscript(hidden),
+	split(body) {
+		const { messages, tools, ...params } = body;
+		return { messages: toArray(messages), tools: toArray(tools), params };
+	},
+	toErrorBody: ({ type, code, message }) => ({ error: { message, type, param: null, code } }),
+};
+
+class ChatTranscript implements Transcript {
+	readonly #hidden: Hidden;
+	readonly #message = new ChatMessage();
+	readonly tokens = new TokenColumns();
+	readonly losses: string[] = [];
+	#id = "chatcmpl-paddock";
+	isEnded = false;
+	#sentUsage = false;
+	finishReason: string | null = null;
+	usage: Usage | null = null;
+	engine: string | null = null;
+	model: string | null = null;
+
+	constructor(hidden: Hidden) {
+		this.#hidden = hidden;
+	}
+
+	get pieces(): number {
+		return this.#message.pieces;
+	}
+
+	get message(): JsonObject | null {
+		return this.#message.toJson();
+	}
+
+	take(event: SseEvent): Step {
+		if (event.data === null) return { forward: event.raw, last: this.finishReason !== null };
+		if (event.data === "[DONE]") {
+			this.isEnded = true;
+			return { forward: null, last: true };
+		}
+		const { value: chunk, isRepaired } = parseChunk(event.data);
+		this.#readCommon(chunk);
+		const choice = toArray(chunk.choices).find((entry) => isObject(entry) && toCount(entry.index) === 0);
+		if (isObject(choice)) this.#readChoice(choice);
+		const isUsageOnly = this.#readUsage(chunk) && !isObject(choice);
+		if (isUsageOnly && this.#hidden.usage) return { forward: null, last: true };
+		const isStripped = this.#strip(chunk, choice) || isRepaired;
+		return {
+			forward: isStripped ? toSse(JSON.stringify(chunk)) : event.raw,
+			last: this.finishReason !== null,
+		};
+	}
+
+	close(): string[] {
+		this.tokens.settle();
+		if (this.finishReason === null && this.#message.isEmpty && this.tokens.ids.length === 0)
+			throw new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
+		if (this.finishReason === null && !this.isEnded)
+			throw new UpstreamFault(
+				"provider_truncated",
+				"the model endpoint ended its stream without a finish reason",
+			);
+		const tail: string[] = [];
+		if (this.finishReason === null) {
+			this.losses.push("finish_reason missing");
+			this.finishReason = this.#message.hasToolCalls ? "tool_calls" : "stop";
+			tail.push(toSse(JSON.stringify(this.#chunk({ delta: {}, finish_reason: this.finishReason }))));
+		}
+		if (this.usage === null) this.losses.push("usage missing");
+		if (!this.#sentUsage && !this.#hidden.usage) tail.push(...this.#usageEvent());
+		tail.push(DONE);
+		return tail;
+	}
+
+	takeWhole(body: JsonObject): JsonObject {
+		this.#readCommon(body);
+		this.#readUsage(body);
+		const choice = toArray(body.choices)[0];
+		if (!isObject(choice) || !isObject(choice.message))
+			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no choice");
+		this.#readChoice({ ...choice, delta: choice.message });
+		if (this.finishReason === null)
+			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no finish reason");
+		this.tokens.settle();
+		this.#strip(body, choice);
+		return body;
+	}
+
+	toEvents(body: JsonObject): string[] {
+		const choice = toArray(body.choices)[0] as JsonObject;
+		const { role: _role, tool_calls: toolCalls, ...rest } = choice.message as JsonObject;
+		const texts = Object.fromEntries(Object.entries(rest).filter(([, value]) => typeof value === "string"));
+		const calls = toArray(toolCalls).map((call, index) => ({ ...(call as JsonObject), index }));
+		const deltas: JsonObject[] = [{ role: "assistant", content: "" }];
+		if (Object.keys(texts).length > 0) deltas.push(texts);
+		if (calls.length > 0) deltas.push({ tool_calls: calls });
+		const chunks = deltas.map((delta) => this.#chunk({ delta, finish_reason: null }));
+		chunks.push(this.#chunk({ delta: {}, finish_reason: this.finishReason }));
+		return [
+			...chunks.map((chunk) => toSse(JSON.stringify(chunk))),
+			...(this.#hidden.usage ? [] : this.#usageEvent()),
+			DONE,
+		];
+	}
+
+	#readCommon(chunk: JsonObject): void {
+		if (chunk.error !== undefined && chunk.error !== null) throw faultOfErrorEvent(chunk.error);
+		if (this.model === null) {
+			this.model = toText(chunk.model);
+			this.#id = toText(chunk.id) ?? this.#id;
+			this.engine = toText(chunk.system_fingerprint);
+		}
+		if (Array.isArray(chunk.prompt_token_ids)) this.tokens.promptIds = chunk.prompt_token_ids as number[];
+	}
+
+	#readChoice(choice: JsonObject): void {
+		const meta = isObject(choice.meta_info) ? choice.meta_info : {};
+		if (Array.isArray(choice.prompt_token_ids)) this.tokens.promptIds = choice.prompt_token_ids as number[];
+		const logprobs = isObject(choice.logprobs) ? choice.logprobs.content : entriesOfMeta(meta);
+		this.tokens.add(choice.token_ids ?? choice.response_token_ids ?? idsOfMeta(meta), logprobs);
+		if (isObject(choice.delta)) this.#message.add(choice.delta);
+		this.finishReason = toText(choice.finish_reason) ?? this.finishReason;
+	}
+
+	#readUsage(chunk: JsonObject): boolean {
+		if (!isObject(chunk.usage)) return false;
+		const usage = chunk.usage;
+		const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {};
+		this.usage = {
+			promptTokens: toCount(usage.prompt_tokens),
+			completionTokens: toCount(usage.completion_tokens),
+			...(details.cached_tokens === undefined ? {} : { cachedTokens: toCount(details.cached_tokens) }),
+		};
+		this.#sentUsage = true;
+		return true;
+	}
+
+	/** Takes out what only we asked for; true when something was there. */
+	#strip(chunk: JsonObject, choice: unknown): boolean {
+		let isStripped = false;
+		if (this.#hidden.ids) {
+			isStripped = remove(chunk, "prompt_token_ids") || isStripped;
+			if (isObject(choice)) for (const field of ID_FIELDS) isStripped = remove(choice, field) || isStripped;
+		}
+		if (this.#hidden.logprobs && isObject(choice)) isStripped = remove(choice, "logprobs") || isStripped;
+		return isStripped;
+	}
+
+	#chunk(choice: JsonObject): JsonObject {
+		return {
+			id: this.#id,
+			object: "chat.completion.chunk",
+			created: Math.floor(Date.now() / 1000),
+			model: this.model,
+			choices: [{ index: 0, ...choice }],
+		};
+	}
+
+	/** The agent reckons its context by usage, so an engine that forgot it is made up for from its own ids. */
+	#usageEvent(): string[] {
+		const prompt = this.usage?.promptTokens ?? this.tokens.promptIds.length;
+		const completion =
+			this.usage?.completionTokens ?? Math.max(this.tokens.ids.length, this.tokens.logprobs.length);
+		if (prompt + completion === 0) return [];
+		const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+		return [toSse(JSON.stringify({ ...this.#chunk({}), choices: [], usage }))];
+	}
+}
+
+const ID_FIELDS = ["token_ids", "response_token_ids", "prompt_token_ids", "meta_info"] as const;
+
+function remove(holder: JsonObject, field: string): boolean {
+	if (holder[field] === undefined) return false;
+	delete holder[field];
+	return true;
+}
+
+function parseChunk(data: string): { value: JsonObject; isRepaired: boolean } {
+	const value = tryParse(data);
+	if (isObject(value)) return { value, isRepaired: false };
+	// Python engines may print NaN and Infinity, which JSON has no words for.
+	const repaired = tryParse(data.replace(/([:[,]\s*)(?:-?Infinity|NaN)(?=\s*[,}\]])/g, "$1null"));
+	if (isObject(repaired)) return { value: repaired, isRepaired: true };
+	throw new UpstreamFault("provider_malformed", "the model endpoint sent an event that is not a JSON object");
+}
+
+function tryParse(data: string): unknown {
+	try {
+		return JSON.parse(data);
+	} catch {
+		return undefined;
+	}
+}
+
+function faultOfErrorEvent(error: unknown): UpstreamFault {
+	const message = isObject(error) ? toText(error.message) : toText(error);
+	return new UpstreamFault(
+		"provider_error",
+		`the model endpoint reported an error in its stream: ${(message ?? "no text").slice(0, 500)}`,
+	);
+}
+
+/** SGLang's triples (logprob, token id, text). */
+function entriesOfMeta(meta: JsonObject): unknown[] {
+	return toArray(meta.output_token_logprobs).map((entry) =>
+		Array.isArray(entry) ? { logprob: entry[0], token: entry[2] } : {},
+	);
+}
+
+function idsOfMeta(meta: JsonObject): unknown[] {
+	return toArray(meta.output_token_logprobs).map((entry) => (Array.isArray(entry) ? entry[1] : undefined));
+}

@@ -1,0 +1,45 @@
+/** Every bound of the gateway, in one place. */
+export interface GatewayLimits {
+	/** Largest request body an agent may send. */
+	maxBodyBytes: number;
+	/** An agent must have sent its request's headers, and then its body, in this time. */
+	clientHeadersMs: number;
+	clientBodyMs: number;
+	maxCallsInFlight: number;
+	maxConnectionsPerBox: number;
+	/** The engine must accept a connection, answer, and go on answering in these times. */
+	connectMs: number;
+	upstreamHeadersMs: number;
+	upstreamChunkMs: number;
+	/** Upstream requests that may fail in a row for one and the same request of the agent. */
+	maxFailures: number;
+	/** The same for an endpoint that accepts and then stays silent: each one costs a whole timeout. */
+	maxHangs: number;
+	/** Waits between tries inside the gateway double from here. */
+	retryDelayMs: number;
+	/** Longest single wait, whatever the endpoint asks for; and all waits of one call together. */
+	rateLimitDelayMs: number;
+	rateLimitTotalMs: number;
+	/** Full deliveries of one identical request in a row before it counts as a loop. */
+	maxRepeats: number;
+	/** Comments that keep an agent's stream alive while the engine works unstreamed. */
+	keepAliveMs: number;
+}
+
+export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
+	maxBodyBytes: 64 * 1024 * 1024,
+	clientHeadersMs: 20_000,
+	clientBodyMs: 60_000,
+	maxCallsInFlight: 32,
+	maxConnectionsPerBox: 128,
+	connectMs: 10_000,
+	upstreamHeadersMs: 120_000,
+	upstreamChunkMs: 120_000,
+	maxFailures: 4,
+	maxHangs: 2,
+	retryDelayMs: 500,
+	rateLimitDelayMs: 20_000,
+	rateLimitTotalMs: 60_000,
+	maxRepeats: 8,
+	keepAliveMs: 3_000,
+};

@@ -1,0 +1,262 @@
+import type { IncomingHttpHeaders } from "node:http";
+import { setTimeout as wait } from "node:timers/promises";
+import type { Dispatcher } from "undici";
+import { messageOf } from "../errors.ts";
+import type { Failure } from "../model/failure.ts";
+import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
+import type { JsonObject, Protocol } from "./dialects/protocol.ts";
+import type { Engine } from "./engines.ts";
+import { faultOfError, type UpstreamFault } from "./fault.ts";
+import { judge, Ledger } from "./guards.ts";
+import type { GatewayLimits } from "./limits.ts";
+import { type Patched, patchRequest } from "./patch.ts";
+import type { Origin } from "./purpose.ts";
+import { receive } from "./receive.ts";
+import type { AgentReply } from "./reply.ts";
+import type { CutError, Flight, RolloutTap } from "./tap.ts";
+import { toForwarded } from "./upstream.ts";
+
+/** One request of the agent, read and understood. */
+export interface AgentRequest {
+	protocol: Protocol;
+	headers: IncomingHttpHeaders;
+	origin: Origin;
+	bytes: Buffer;
+	body: JsonObject;
+}
+
+export interface RelayParts {
+	dispatcher: Dispatcher;
+	engine: Engine;
+	limits: GatewayLimits;
+}
+
+/** Patch → upstream → agent, with one record at the end, whatever happened. */
+export async function relay(
+	request: AgentRequest,
+	reply: AgentReply,
+	tap: RolloutTap,
+	flight: Flight,
+	parts: RelayParts,
+): Promise<void> {
+	const key = Ledger.keyOf(request.origin, request.bytes);
+	const draft = startDraft(request, tap, flight, parts.engine, key);
+	tap.options.onCallStart?.({ index: flight.index, purpose: request.origin.purpose });
+	const call: Call = { request, reply, tap, flight, parts, draft, key, waitedMs: 0, clippedByBudget: false };
+	const ending = await converse(call);
+	const isDelivered = ending.complete && !reply.isGone;
+	tap.ledger.end(key, flight.index, request.origin.sessionId, isDelivered);
+	const isKept = await keep(call, { ...ending, complete: isDelivered });
+	if (isKept) ending.deliver();
+	else reply.destroy();
+	afterwards(call, ending);
+}
+
+interface Call {
+	request: AgentRequest;
+	reply: AgentReply;
+	tap: RolloutTap;
+	flight: Flight;
+	parts: RelayParts;
+	draft: CallDraft;
+	key: string;
+	waitedMs: number;
+	clippedByBudget: boolean;
+}
+
+/** How it ended, and what the agent is to see of that once it is recorded. */
+interface Ending extends CallEnding {
+	deliver: () => void;
+	stop?: Failure;
+}
+
+/** Tries until there is an answer, or no hope. */
+async function converse(call: Call): Promise<Ending> {
+	for (;;) {
+		try {
+			const deliver = await attempt(call);
+			call.tap.overflows = call.request.origin.purpose === "compaction" ? call.tap.overflows : 0;
+			return { complete: true, error: null, deliver };
+		} catch (error) {
+			if (call.flight.signal.aborted) return cutEnding(call);
+			const fault = faultOfError(error as Error, call.draft.upstreamStatus !== null);
+			if (learn(call, fault)) continue;
+			const ending = await answerTo(call, fault);
+			if (ending) return ending;
+		}
+	}
+}
+
+/** One request to the engine. Returns how to let the agent have the end of the answer. */
+async function attempt(call: Call): Promise<() => void> {
+	const { request, tap, parts, draft, reply } = call;
+	const captures = tap.options.sink !== undefined;
+	const patched: Patched = patchRequest({
+		protocol: request.protocol,
+		body: request.body,
+		endpoint: tap.options.endpoint,
+		sampling: tap.options.sampling,
+		dialect: parts.engine.dialect,
+		refused: parts.engine.refused,
+		wantsMaxCompletionTokens: parts.engine.wantsMaxCompletionTokens,
+		captures,
+		outputTokensLeft: tap.outputTokensLeft,
+	});
+	call.clippedByBudget = patched.clippedByBudget;
+	draft.dialect = parts.engine.dialect;
+	draft.body = patched.body;
+	draft.patch = patched.patch;
+	draft.upstreamStatus = null;
+	draft.transcript = request.protocol.open(patched.hidden);
+	reply.forget();
+	return receive({
+		draft,
+		patched,
+		transcript: draft.transcript,
+		reply,
+		endpoint: tap.options.endpoint,
+		forwarded: toForwarded(request.headers),
+		dispatcher: parts.dispatcher,
+		limits: parts.limits,
+		signal: call.flight.signal,
+	});
+}
+
+/** A refused field is left out from now on, for everybody who uses this endpoint. True: try again at once. */
+function learn(call: Call, fault: UpstreamFault): boolean {
+	const { engine } = call.parts;
+	if (fault.code !== "provider_rejected" || call.reply.isStarted) return false;
+	const text = fault.message;
+	if (
+		!engine.wantsMaxCompletionTokens &&
+		/max_completion_tokens/.test(text) &&
+		"max_tokens" in call.draft.body
+	) {
+		engine.wantsMaxCompletionTokens = true;
+		return true;
+	}
+	const added = Object.entries(call.draft.patch).filter(
+		([field, value]) => value !== null && DROPPABLE.has(field),
+	);
+	const refused = added.map(([field]) => field).filter((field) => new RegExp(`\\b${field}\\b`).test(text));
+	if (refused.length === 0) return false;
+	for (const field of refused) {
+		engine.refused.add(field);
+		call.draft.losses.push(`${field} refused`);
+	}
+	return true;
+}
+
+const DROPPABLE = new Set([
+	"logprobs",
+	"top_logprobs",
+	"return_token_ids",
+	"return_meta_info",
+	"include_reasoning",
+	"stream_options",
+	"chat_template_kwargs",
+	"temperature",
+	"top_p",
+	"seed",
+]);
+
+/** Decides about a fault: null means wait is over, try again. */
+async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null> {
+	const { tap, reply, request, parts } = call;
+	const failure = fault.toFailure();
+	tap.lastUpstreamError = failure;
+	const error = { code: fault.code, message: fault.message };
+	if (fault.code === "context_overflow" && !reply.isStarted) {
+		tap.overflows += 1;
+		// Once, the agent may learn of it in the engine's own words and shorten its prompt.
+		if (tap.overflows === 1) return { complete: false, error, deliver: () => passOn(call, fault) };
+	}
+	const failures = tap.ledger.failed(call.key);
+	const trouble = { fault, failures, isStarted: reply.isStarted, waitedMs: call.waitedMs };
+	const verdict = judge(trouble, parts.limits);
+	if (verdict.type === "break") return { complete: false, error, deliver: () => reply.destroy() };
+	if (verdict.type === "again") {
+		if (fault.code === "rate_limited") call.waitedMs += verdict.delayMs;
+		try {
+			await wait(verdict.delayMs, undefined, { signal: call.flight.signal });
+		} catch {
+			return cutEnding(call);
+		}
+		return null;
+	}
+	const deliver = () => giveUp(call, failure);
+	// A rollout can do without a title.
+	return request.origin.purpose === "title"
+		? { complete: false, error, deliver }
+		: { complete: false, error, deliver, stop: failure };
+}
+
+function cutEnding({ flight, reply }: Call): Ending {
+	const cut = flight.signal.reason as CutError;
+	const code = cut.why === "revoked" ? "revoked" : "agent_disconnected";
+	return { complete: false, error: { code, message: cut.message }, deliver: () => reply.destroy() };
+}
+
+function passOn({ request, reply }: Call, fault: UpstreamFault): void {
+	const code = "context_length_exceeded";
+	const error = { status: 400, type: "invalid_request_error", code, message: fault.message };
+	reply.sendJson(400, request.protocol.toErrorBody(error));
+}
+
+/** A 400 in words that no agent mistakes for something to retry or to shorten. */
+function giveUp({ request, reply }: Call, failure: Failure): void {
+	if (reply.isStarted) {
+		reply.destroy();
+		return;
+	}
+	const code = failure.code === "context_overflow" ? "prompt_too_large" : failure.code;
+	const message = `paddock ended this rollout: ${code}`;
+	reply.sendJson(400, request.protocol.toErrorBody({ status: 400, type: "rollout_ended", code, message }));
+}
+
+/** Keeps the call. False: it could not be kept, so the agent must not go on as if it had been. */
+async function keep(call: Call, ending: CallEnding): Promise<boolean> {
+	try {
+		await call.tap.record(toModelCall(call.draft, ending, Date.now()));
+		return true;
+	} catch (error) {
+		call.tap.end({
+			type: "failure",
+			failure: { boundary: "gateway", code: "capture_failed", message: messageOf(error), retryable: true },
+		});
+		return false;
+	}
+}
+
+function afterwards(call: Call, ending: Ending): void {
+	const { tap, draft } = call;
+	if (ending.stop) tap.end({ type: "failure", failure: ending.stop });
+	if (call.clippedByBudget && draft.transcript?.finishReason === "length")
+		tap.end({ type: "budget", what: tap.exhausted ?? "output tokens" });
+}
+
+function startDraft(
+	request: AgentRequest,
+	tap: RolloutTap,
+	flight: Flight,
+	engine: Engine,
+	key: string,
+): CallDraft {
+	return {
+		index: flight.index,
+		attempt: tap.options.attempt,
+		retryOf: tap.ledger.begin(key, flight.index),
+		origin: request.origin,
+		protocol: request.protocol,
+		dialect: engine.dialect,
+		startedAt: Date.now(),
+		firstByteMs: null,
+		upstreamStatus: null,
+		body: request.body,
+		patch: {},
+		transcript: null,
+		engine: engine.name,
+		losses: [],
+		captures: tap.options.sink !== undefined,
+	};
+}

@@ -1,0 +1,94 @@
+import type { ServerResponse } from "node:http";
+
+type Piece = string | Buffer;
+
+/** Our side of the agent's connection for one call. */
+export class AgentReply {
+	readonly #response: ServerResponse;
+	readonly #held: Piece[] = [];
+	#isHolding = false;
+	#isOver = false;
+
+	constructor(response: ServerResponse, onGone: () => void) {
+		this.#response = response;
+		response.on("close", () => {
+			if (!response.writableFinished) onGone();
+		});
+	}
+
+	/** Bytes have gone out: an error status can no longer be sent. */
+	get isStarted(): boolean {
+		return this.#response.headersSent;
+	}
+
+	/** The agent hung up. */
+	get isGone(): boolean {
+		return this.#response.destroyed || this.#response.closed;
+	}
+
+	startStream(): void {
+		if (this.isStarted || this.isGone) return;
+		this.#response.writeHead(200, {
+			"content-type": "text/event-stream; charset=utf-8",
+			"cache-control": "no-cache",
+		});
+	}
+
+	/** False asks the caller to wait for `onDrain`. */
+	write(pieces: Piece[]): boolean {
+		if (pieces.length === 0) return true;
+		if (this.#isHolding) {
+			this.#held.push(...pieces);
+			return true;
+		}
+		this.startStream();
+		return this.#response.write(join(pieces));
+	}
+
+	onDrain(listener: () => void): void {
+		this.#response.once("drain", listener);
+	}
+
+	/** From here on nothing goes out before `release`. */
+	hold(): void {
+		this.#isHolding = true;
+	}
+
+	/** A new try of the same call: what was held belongs to the broken one. */
+	forget(): void {
+		this.#held.length = 0;
+		this.#isHolding = false;
+	}
+
+	/** Lets out what was held, and ends. */
+	release(tail: Piece[]): void {
+		if (this.#isOver || this.isGone) return;
+		this.#isOver = true;
+		this.startStream();
+		this.#response.end(join([...this.#held, ...tail]));
+	}
+
+	sendJson(status: number, body: unknown, headers: Record<string, string> = {}): void {
+		if (this.#isOver || this.isGone) return;
+		this.#isOver = true;
+		const bytes = Buffer.from(JSON.stringify(body));
+		this.#response.writeHead(status, {
+			"content-type": "application/json",
+			"content-length": bytes.length,
+			...headers,
+		});
+		this.#response.end(bytes);
+	}
+
+	/** Breaks the connection: the agent sees an aborted answer, never a clean end. */
+	destroy(): void {
+		this.#isOver = true;
+		this.#response.destroy();
+	}
+}
+
+function join(pieces: Piece[]): Piece {
+	if (pieces.length === 1) return pieces[0]!;
+	if (pieces.every((piece) => typeof piece === "string")) return pieces.join("");
+	return Buffer.concat(pieces.map((piece) => (typeof piece === "string" ? Buffer.from(piece) : piece)));
+}

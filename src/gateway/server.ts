@@ -1,0 +1,111 @@
+import { createServer, type Server } from "node:http";
+import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import type { Duplex } from "node:stream";
+import { Agent } from "undici";
+import { EngineBook } from "./engines.ts";
+import type { Gateway, Tap, TapOptions } from "./gateway.ts";
+import { Handler } from "./handler.ts";
+import { KeyRing } from "./keys.ts";
+import { DEFAULT_LIMITS, type GatewayLimits } from "./limits.ts";
+import { type GatewayLog, silent } from "./log.ts";
+import { RolloutTap } from "./tap.ts";
+
+export interface GatewayOptions {
+	log?: GatewayLog;
+	limits?: Partial<GatewayLimits>;
+}
+
+/** Opens the gateway. It has no port of its own: connections are handed to it, or it listens when asked to. */
+export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
+	return new HttpGateway({ ...DEFAULT_LIMITS, ...options.limits }, options.log ?? silent);
+}
+
+class HttpGateway implements Gateway {
+	readonly #limits: GatewayLimits;
+	readonly #log: GatewayLog;
+	readonly #keys = new KeyRing();
+	readonly #taps = new Set<RolloutTap>();
+	readonly #connections = new Map<Duplex, string | null>();
+	readonly #listeners: TcpServer[] = [];
+	readonly #dispatcher: Agent;
+	readonly #server: Server;
+
+	constructor(limits: GatewayLimits, log: GatewayLog) {
+		this.#limits = limits;
+		this.#log = log;
+		this.#dispatcher = new Agent({
+			connect: { timeout: limits.connectMs },
+			keepAliveTimeout: 30_000,
+			pipelining: 1,
+			// A hostile endpoint cannot fill our memory with headers.
+			maxHeaderSize: 64 * 1024,
+		});
+		const handler = new Handler({
+			keys: this.#keys,
+			engines: new EngineBook(this.#dispatcher),
+			dispatcher: this.#dispatcher,
+			limits,
+			log,
+			boxOf: (socket) => this.#connections.get(socket) ?? null,
+		});
+		this.#server = createServer({ connectionsCheckingInterval: Math.min(2000, limits.clientHeadersMs) });
+		this.#server.headersTimeout = limits.clientHeadersMs;
+		// The body has its own clock in the handler; answers may take as long as they take.
+		this.#server.requestTimeout = 0;
+		this.#server.keepAliveTimeout = 65_000;
+		this.#server.on("request", (request, response) => void handler.handle(request, response));
+		// Node starts its clocks for slow clients when a server begins to listen. This one is handed its connections.
+		this.#server.emit("listening");
+	}
+
+	accept(connection: Duplex, boxId: string): void {
+		this.#accept(connection, boxId);
+	}
+
+	async listen(host: string, port: number): Promise<string> {
+		const listener = createTcpServer({ noDelay: true }, (socket) => this.#accept(socket, null));
+		await new Promise<void>((resolve, reject) => {
+			listener.once("error", reject);
+			listener.listen(port, host, resolve);
+		});
+		this.#listeners.push(listener);
+		const address = listener.address() as AddressInfo;
+		return `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}/v1`;
+	}
+
+	open(options: TapOptions): Tap {
+		const tap: RolloutTap = new RolloutTap(options, () => {
+			this.#keys.remove(tap.key);
+			this.#taps.delete(tap);
+		});
+		this.#keys.add(tap.key, { type: "tap", tap });
+		this.#taps.add(tap);
+		return tap;
+	}
+
+	prime(boxId: string, key: string): Disposable {
+		this.#keys.add(key, { type: "prime", boxId });
+		return { [Symbol.dispose]: () => this.#keys.remove(key, "prime") };
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all([...this.#taps].map((tap) => tap.revoke()));
+		for (const listener of this.#listeners) listener.close();
+		for (const connection of this.#connections.keys()) connection.destroy();
+		this.#server.close();
+		await this.#dispatcher.destroy();
+	}
+
+	#accept(connection: Duplex, boxId: string | null): void {
+		const siblings = [...this.#connections.values()].filter((other) => other === boxId).length;
+		if (boxId !== null && siblings >= this.#limits.maxConnectionsPerBox) {
+			this.#log.warn({ boxId }, "a box holds too many connections; the newest is refused");
+			connection.destroy();
+			return;
+		}
+		this.#connections.set(connection, boxId);
+		connection.once("close", () => this.#connections.delete(connection));
+		connection.on("error", () => connection.destroy());
+		this.#server.emit("connection", connection);
+	}
+}

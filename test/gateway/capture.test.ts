@@ -1,0 +1,55 @@
+import { expect, test } from "vitest";
+import { HELLO, PROMPT_IDS, stream, streams } from "../fakes/replies.ts";
+import { CHAT, openStation } from "./station.ts";
+
+test("a streamed call is captured with its ids, logprobs, usage, message and patch", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const answer = await station.ask(tap.key, CHAT, {
+		headers: { "x-session-id": "ses_1", "x-paddock-agent": "build" },
+	});
+	expect(answer.status).toBe(200);
+	expect(answer.events.at(-1)).toBe("data: [DONE]");
+	const [call] = station.calls;
+	expect(call).toMatchObject({
+		index: 0,
+		attempt: 1,
+		retryOf: null,
+		purpose: "main",
+		agentName: "build",
+		sessionId: "ses_1",
+		parentSessionId: null,
+		protocol: "chat",
+		dialect: "vllm",
+		model: "engine-model",
+		promptIds: PROMPT_IDS,
+		completionIds: HELLO.map(([id]) => id),
+		completionTexts: HELLO.map(([, text]) => text),
+		logprobs: HELLO.map(([, , logprob]) => logprob),
+		invalidTokens: [],
+		usage: { promptTokens: 4, completionTokens: 3 },
+		response: { message: { role: "assistant", content: "Hello ✓ wörld" }, finishReason: "stop" },
+		complete: true,
+		upstreamStatus: 200,
+		error: null,
+		losses: [],
+	});
+	expect(call!.request.patch).toEqual({
+		model: "real-model",
+		max_tokens: 4096,
+		logprobs: true,
+		top_logprobs: 0,
+		return_token_ids: true,
+		include_reasoning: true,
+	});
+	expect(tap.counts).toEqual({ calls: 1, promptTokens: 4, completionTokens: 3 });
+});
+
+test("what the gateway asked for on its own account does not reach the agent", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const answer = await station.ask(tap.key);
+	expect(answer.text).toContain("Hel");
+	expect(answer.text).toContain('"usage"');
+	expect(answer.text).not.toMatch(/token_ids|logprobs/);
+});
