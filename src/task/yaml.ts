@@ -39,16 +39,24 @@ function describe(issue: z.core.$ZodIssue): Fault {
 		return { path: [...issue.path, key], message: `unknown key "${key}"; ${hint}`, code: "task_unknown_key" };
 	}
 	const where = issue.path.map(String).join(".");
-	return { path: issue.path, message: `${where}: ${firstLine(issue.message)}.`, code: "task_yaml_invalid" };
+	const message = firstLine(issue.message).replace(/^Invalid input: /, "");
+	const isMissing = message.endsWith("received undefined");
+	const fault = isMissing ? `${where} is missing.` : `${where}: ${message}.`;
+	return { path: issue.path, message: fault, code: "task_yaml_invalid" };
 }
 
 /** Of a union's complaints, the one of the variant that was nearly met. */
 function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
 	if (issue.code !== "invalid_union" || issue.errors.length === 0) return issue;
 	const byFewest = [...issue.errors].sort((a, b) => weight(a) - weight(b));
-	const inner = byFewest[0]?.[0];
-	if (inner === undefined) return issue;
-	return deepest({ ...inner, path: [...issue.path, ...inner.path] });
+	const nearly = (byFewest[0] ?? []).map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] }));
+	const inner = nearly.find(isUnheardOf) ?? nearly[0];
+	return inner === undefined ? issue : deepest(inner);
+}
+
+/** A key that no variant has tells more than what is missing because of it. */
+function isUnheardOf(issue: z.core.$ZodIssue): boolean {
+	return issue.code === "unrecognized_keys" && issue.keys.some((key) => !keysAt(issue.path).includes(key));
 }
 
 /** A variant that only lacks depth is nearer than one of another type; fewer complaints are nearer than more. */
