@@ -1,0 +1,87 @@
+import type { ModelCall } from "../model/call.ts";
+
+/** What keeps a complete call from being trained on. */
+export interface Fault {
+	kind: "ids" | "logprobs" | "usage" | "sentinels" | "mode";
+	sentence: string;
+}
+
+const SENTINEL = -9999;
+
+/** Request fields that change what is sampled, and the value that changes nothing. */
+const NEUTRAL: Record<string, unknown[]> = {
+	temperature: [1],
+	top_p: [1],
+	top_k: [0, -1],
+	min_p: [0],
+	presence_penalty: [0],
+	frequency_penalty: [0],
+	repetition_penalty: [1],
+};
+const OTHER_SAMPLING = ["seed", "max_tokens", "max_completion_tokens"];
+
+export function samplingOf(call: ModelCall): Record<string, unknown> {
+	const { params } = call.request;
+	const names = [...Object.keys(NEUTRAL), ...OTHER_SAMPLING];
+	return Object.fromEntries(names.flatMap((name) => (isSet(params[name]) ? [[name, params[name]]] : [])));
+}
+
+export function faultsOf(call: ModelCall, logprobsMode: string | undefined): Fault[] {
+	const sampled = call.completionIds.length > 0 || (call.usage?.completionTokens ?? 1) > 0;
+	if (!sampled) return [];
+	const faults: Fault[] = [];
+	const fault = (kind: Fault["kind"], sentence: string | null) => sentence && faults.push({ kind, sentence });
+	fault("ids", idsFault(call));
+	fault("logprobs", logprobsFault(call));
+	fault("usage", usageFault(call));
+	fault("sentinels", sentinelFault(call));
+	fault("mode", modeFault(call, logprobsMode));
+	return faults;
+}
+
+function idsFault(call: ModelCall): string | null {
+	if (call.completionIds.length === 0) return `the engine handed out no token ids (${call.dialect})`;
+	if (call.promptIds.length === 0) return "the engine handed out no prompt token ids";
+	const all = [...call.promptIds, ...call.completionIds];
+	return all.some((id) => id < 0) ? "a token id is not a number of the vocabulary" : null;
+}
+
+function logprobsFault({ completionIds, logprobs }: ModelCall): string | null {
+	if (logprobs.length === completionIds.length) return null;
+	return logprobs.length === 0
+		? "the engine handed out no logprobs"
+		: `${logprobs.length} logprobs for ${completionIds.length} tokens`;
+}
+
+function usageFault({ usage, promptIds, completionIds }: ModelCall): string | null {
+	if (!usage) return "the engine reported no usage, so nothing shows that all tokens were captured";
+	if (completionIds.length > 0 && usage.completionTokens !== completionIds.length)
+		return `${completionIds.length} tokens captured, ${usage.completionTokens} billed`;
+	if (promptIds.length > 0 && usage.promptTokens !== promptIds.length)
+		return `${promptIds.length} prompt tokens captured, ${usage.promptTokens} billed`;
+	return null;
+}
+
+function sentinelFault({ logprobs, invalidTokens }: ModelCall): string | null {
+	const wrong = new Set(invalidTokens);
+	logprobs.forEach((logprob, position) => {
+		if (!Number.isFinite(logprob) || logprob <= SENTINEL) wrong.add(position);
+	});
+	if (wrong.size === 0) return null;
+	return `${wrong.size} of ${logprobs.length} tokens have no true logprob (first at ${Math.min(...wrong)})`;
+}
+
+/** Raw logprobs are from before temperature and cut-offs: with those in use they are not what was sampled from. */
+function modeFault(call: ModelCall, mode: string | undefined): string | null {
+	if (mode === "processed_logprobs") return null;
+	const { params } = call.request;
+	const used = Object.entries(NEUTRAL).flatMap(([name, neutral]) =>
+		isSet(params[name]) && !neutral.includes(params[name]) ? [`${name} ${params[name]}`] : [],
+	);
+	if (used.length === 0) return null;
+	return `sampled with ${used.join(", ")}, but its logprobs are ${mode ?? "of an unknown mode"}; training needs processed_logprobs`;
+}
+
+function isSet(value: unknown): boolean {
+	return value !== undefined && value !== null;
+}
