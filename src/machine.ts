@@ -3,50 +3,49 @@ import { opencode } from "./agent/opencode.ts";
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
 import { openGateway } from "./gateway/server.ts";
-import { SandboxBackend } from "./model/request.ts";
+import { RolloutRequest, SandboxBackend } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
+import { ColdBoxes } from "./rollout/cold-boxes.ts";
 import { handle } from "./rollout/handle.ts";
-import { ColdBoxes } from "./rollout/ready-box.ts";
+import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
 import { Turnstile } from "./rollout/turnstile.ts";
-import { openLocalProvider } from "./sandbox/local.ts";
-import { openProcessProvider } from "./sandbox/process.ts";
+import { WarmBoxes } from "./rollout/warm-boxes.ts";
 import type { SandboxProvider } from "./sandbox/sandbox.ts";
 import type { Store } from "./store/store.ts";
 import { verify } from "./verify/clean-box.ts";
 
 const REAP_EVERY_MS = 60_000;
 
+export interface MachineOptions {
+	config: Config;
+	store: Store;
+	warn: (message: string) => void;
+}
+
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
 export interface Machine extends AsyncDisposable {
 	readonly backends: readonly string[];
-	provider(backend: string): SandboxProvider;
+	provider(backend: string): Promise<SandboxProvider>;
 	/** Cleans up after dead owners, then says how to handle a job. */
 	start(workerId: string): Promise<(job: Job) => Promise<JobEnd>>;
 }
 
-export function openMachine(options: {
-	config: Config;
-	store: Store;
-	warn: (message: string) => void;
-}): Machine {
+export function openMachine(options: MachineOptions): Machine {
 	const { config, store, warn } = options;
 	const stack = new AsyncDisposableStack();
-	const providers = new Map<string, SandboxProvider>();
+	const providers = new Map<string, Promise<SandboxProvider>>();
 
-	function provider(backend: string): SandboxProvider {
-		const known = providers.get(backend);
-		if (known) return known;
-		const opened = stack.use(openProvider(backend, config, warn));
-		providers.set(backend, opened);
-		return opened;
+	function provider(backend: string): Promise<SandboxProvider> {
+		const known = providers.get(backend) ?? openProvider(backend, warn).then((opened) => stack.use(opened));
+		providers.set(backend, known);
+		return known;
 	}
 
 	async function reap(): Promise<void> {
-		for (const each of providers.values()) {
-			await each
-				.reap()
-				.catch((error) => warn(`could not clean up old ${each.name} boxes: ${messageOf(error)}`));
+		for (const [name, opening] of providers) {
+			const reaped = opening.then((opened) => opened.reap());
+			await reaped.catch((error) => warn(`could not clean up old ${name} boxes: ${messageOf(error)}`));
 		}
 	}
 
@@ -54,10 +53,14 @@ export function openMachine(options: {
 		backends: SandboxBackend.options,
 		provider,
 		async start(workerId) {
+			await provider(config.sandbox);
+			await reap();
+			const reaping = setInterval(() => void reap(), REAP_EVERY_MS).unref();
+			stack.defer(() => clearInterval(reaping));
 			const gateway = stack.use(await openGateway());
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());
-			const boxes = new ColdBoxes({ gateway, agent: opencode, provider, starts });
+			const boxes = openBoxes({ gateway, agent: opencode, provider, starts }, options, stack);
 			const deps = {
 				store,
 				gateway,
@@ -69,22 +72,36 @@ export function openMachine(options: {
 				env: config.env,
 				warn,
 			};
-			provider(config.sandbox);
-			await reap();
-			const reaping = setInterval(() => void reap(), REAP_EVERY_MS).unref();
-			stack.defer(() => clearInterval(reaping));
 			return (job) => handle(job, deps, workerId);
 		},
 		[Symbol.asyncDispose]: () => stack.disposeAsync(),
 	};
 }
 
-function openProvider(backend: string, config: Config, warn: (message: string) => void): SandboxProvider {
+function openBoxes(
+	deps: ReadyDeps,
+	{ config, store, warn }: MachineOptions,
+	stack: AsyncDisposableStack,
+): ReadyBoxes {
+	const cold = new ColdBoxes(deps);
+	if (config.pool === 0) return cold;
+	const generic = RolloutRequest.parse({
+		task: { id: "warm", instruction: "-" },
+		endpoint: { type: "policy", policy: "noop" },
+		sandbox: config.sandbox,
+	});
+	const upcoming = async (request: RolloutRequest) => {
+		const waiting = await store.list({ status: "queued", taskId: request.task.id }, { limit: config.pool });
+		return waiting.items.length;
+	};
+	return stack.use(new WarmBoxes({ ...deps, cold, size: config.pool, generic, upcoming, warn }));
+}
+
+/** Each backend brings its own library; only what is used is loaded. */
+async function openProvider(backend: string, _warn: (message: string) => void): Promise<SandboxProvider> {
 	switch (SandboxBackend.safeParse(backend).data) {
 		case "local":
-			return openLocalProvider({ home: config.home });
-		case "process":
-			return openProcessProvider({ home: config.home, warn });
+			return await (await import("./sandbox/local.ts")).openLocalProvider();
 		default:
 			throw new UsageError(`the sandbox ${JSON.stringify(backend)} is not available here`, "unknown_sandbox");
 	}

@@ -63,7 +63,7 @@ export interface Paddock extends AsyncDisposable {
 		note: string;
 	}[];
 	sandboxes(): Promise<Record<string, Availability>>;
-	provider(backend: string): SandboxProvider;
+	provider(backend: string): Promise<SandboxProvider>;
 }
 
 export interface PaddockOptions {
@@ -150,7 +150,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		endpoints: () => listEndpoints(config.env),
 		async sandboxes() {
 			const entries = machine.backends.map(
-				async (name) => [name, await machine.provider(name).available()] as const,
+				async (name) => [name, await (await machine.provider(name)).available()] as const,
 			);
 			return Object.fromEntries(await Promise.all(entries));
 		},
@@ -185,7 +185,10 @@ function check(request: RolloutRequest, config: Config): void {
 	}
 	requirePolicy(endpoint.policy);
 	if ((endpoint.policy === "replay") !== (endpoint.trace !== undefined)) {
-		throw new UsageError("the policy replay, and only it, needs the id of the rollout to play back", "bad_policy");
+		throw new UsageError(
+			"the policy replay, and only it, needs the id of the rollout to play back",
+			"bad_policy",
+		);
 	}
 }
 

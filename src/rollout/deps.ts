@@ -14,7 +14,7 @@ export interface Deps {
 	policies: PolicyServer;
 	boxes: ReadyBoxes;
 	verify: Verify;
-	provider(backend: string): SandboxProvider;
+	provider(backend: string): Promise<SandboxProvider>;
 	/** For the endpoint catalog. */
 	env: Record<string, string | undefined>;
 	warn(message: string): void;

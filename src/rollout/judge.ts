@@ -48,7 +48,7 @@ async function openCleanBox(
 		"verifier",
 		"clean_box_failed",
 		async () => {
-			const clean = await deps.provider(request.sandbox).open({
+			const clean = await (await deps.provider(request.sandbox)).open({
 				spec: request.task.box,
 				role: "verifier",
 				onGateway: (connection) => connection.destroy(),

@@ -3,8 +3,9 @@ import type { Agent, BootedAgent } from "../agent/agent.ts";
 import { AGENT_FOLDERS } from "../agent/opencode-config.ts";
 import { RolloutError, within } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
-import { HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
+import { AGENT_LOG_DIR, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
 import type { Sandbox, SandboxProvider } from "../sandbox/sandbox.ts";
 import { stageFiles } from "../verify/clean-box.ts";
 import { runCommand } from "../verify/commands.ts";
@@ -29,35 +30,9 @@ export interface ReadyBoxes {
 export interface ReadyDeps {
 	gateway: Gateway;
 	agent: Agent;
-	provider(backend: string): SandboxProvider;
+	provider(backend: string): Promise<SandboxProvider>;
 	/** Agent starts cost three CPU-seconds each; more at once than cores only makes all of them late. */
 	starts: Turnstile;
-}
-
-/** Opens each box when it is asked for. */
-export class ColdBoxes implements ReadyBoxes {
-	readonly #deps: ReadyDeps;
-
-	constructor(deps: ReadyDeps) {
-		this.#deps = deps;
-	}
-
-	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
-		const { task } = request;
-		await using stack = new AsyncDisposableStack();
-		record.phase("create");
-		const box = stack.use(await openBox(this.#deps, request, signal));
-		record.opened(box.id, box.backend, false, box.facts);
-		record.phase("setup");
-		const key = newKey();
-		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
-		const give = async () => stack.use(await prepare(task, box, record, signal));
-		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
-		const [given, agent] =
-			task.setup.length > 0 ? [await give(), await boot()] : await Promise.all([give(), boot()]);
-		const owned = stack.move();
-		return { box, agent, key, given, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-	}
 }
 
 /** A key that is good for one rollout, from one box. */
@@ -77,7 +52,7 @@ export async function openBox(
 			"sandbox",
 			"sandbox_open_failed",
 			async () =>
-				await deps.provider(request.sandbox).open({
+				await (await deps.provider(request.sandbox)).open({
 					spec: task.box,
 					onGateway: (connection, boxId) => deps.gateway.accept(connection, boxId),
 					signal: AbortSignal.any([signal, clock]),
@@ -107,7 +82,7 @@ export async function bootAgent(
 export async function prepare(
 	task: Task,
 	box: Sandbox,
-	record: RolloutRecord,
+	onSetup: (result: CommandResult) => void,
 	signal: AbortSignal,
 ): Promise<Snapshot> {
 	return await within(
@@ -115,10 +90,10 @@ export async function prepare(
 		"staging_failed",
 		async () => {
 			const at = (path: string) => path.replace(HOME, box.home);
+			await box.exec(["mkdir", "-p", at(WORKDIR), at(AGENT_LOG_DIR)], { signal });
 			await box.writeFile(at(INSTRUCTION_PATH), task.instruction);
-			await box.exec(["mkdir", "-p", at(WORKDIR), at(`${HOME}/logs/agent`)], { signal });
 			await stageFiles(box, task.files, at(WORKDIR));
-			await setUp(task, box, record, signal);
+			await setUp(task, box, onSetup, signal);
 			return await Snapshot.take(box, AGENT_FOLDERS);
 		},
 		{ retryable: true },
@@ -126,7 +101,12 @@ export async function prepare(
 }
 
 /** A failing setup ends the rollout there: an agent in a half-made world proves nothing. */
-async function setUp(task: Task, box: Sandbox, record: RolloutRecord, signal: AbortSignal): Promise<void> {
+async function setUp(
+	task: Task,
+	box: Sandbox,
+	onSetup: (result: CommandResult) => void,
+	signal: AbortSignal,
+): Promise<void> {
 	const deadline = Date.now() + task.clocks.setupS * 1000;
 	for (const command of task.setup) {
 		const timeoutMs = Math.max(1, deadline - Date.now());
@@ -135,14 +115,10 @@ async function setUp(task: Task, box: Sandbox, record: RolloutRecord, signal: Ab
 			timeoutMs,
 			signal,
 		});
-		record.setup.push(result);
-		record.emit({ type: "setup-end", result });
+		onSetup(result);
 		if (result.exitCode === 0) continue;
 		const said = (result.stderr || result.stdout).trim().split("\n").at(-1) ?? "";
-		throw new RolloutError(
-			"task",
-			"setup_failed",
-			`setup command ${JSON.stringify(command)} ended with ${result.exitCode}: ${said}`,
-		);
+		const message = `setup command ${JSON.stringify(command)} ended with ${result.exitCode}: ${said}`;
+		throw new RolloutError("task", "setup_failed", message);
 	}
 }

@@ -53,6 +53,11 @@ export class RolloutRecord {
 		this.emit({ type: "sandbox-open", sandboxId, backend, warm });
 	}
 
+	setUp(result: CommandResult): void {
+		this.setup.push(result);
+		this.emit({ type: "setup-end", result });
+	}
+
 	session(sessionId: string): void {
 		this.sessionId = sessionId;
 		this.emit({ type: "session-start", sessionId });

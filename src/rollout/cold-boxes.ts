@@ -1,0 +1,37 @@
+import type { RolloutRequest } from "../model/request.ts";
+import {
+	bootAgent,
+	newKey,
+	openBox,
+	prepare,
+	type ReadyBox,
+	type ReadyBoxes,
+	type ReadyDeps,
+} from "./ready-box.ts";
+import type { RolloutRecord } from "./record.ts";
+
+/** Opens each box when it is asked for. */
+export class ColdBoxes implements ReadyBoxes {
+	readonly #deps: ReadyDeps;
+
+	constructor(deps: ReadyDeps) {
+		this.#deps = deps;
+	}
+
+	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
+		const { task } = request;
+		await using stack = new AsyncDisposableStack();
+		record.phase("create");
+		const box = stack.use(await openBox(this.#deps, request, signal));
+		record.opened(box.id, box.backend, false, box.facts);
+		record.phase("setup");
+		const key = newKey();
+		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
+		const give = async () => stack.use(await prepare(task, box, (result) => record.setUp(result), signal));
+		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
+		const [given, agent] =
+			task.setup.length > 0 ? [await give(), await boot()] : await Promise.all([give(), boot()]);
+		const owned = stack.move();
+		return { box, agent, key, given, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+	}
+}
