@@ -2,6 +2,7 @@ import { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { Mode, SandboxBackend } from "../model/request.ts";
 import { SolutionStep } from "../model/task.ts";
+import { refuseUnstorableText } from "./text.ts";
 
 const MAX_INSTRUCTION = 1_000_000;
 const MAX_COMMANDS = 1_000;
@@ -105,7 +106,10 @@ export function readRolloutArguments(value: unknown): Given & { instruction: str
 /** Parses a tool's arguments; what is wrong is said in one sentence that names the argument and the fix. */
 export function readArguments<S extends z.ZodObject>(schema: S, value: unknown): z.output<S> {
 	const parsed = schema.safeParse(value ?? {}, { reportInput: true });
-	if (parsed.success) return parsed.data;
+	if (parsed.success) {
+		refuseUnstorableText(parsed.data);
+		return parsed.data;
+	}
 	const known = Object.keys(schema.shape);
 	throw new UsageError(
 		parsed.error.issues

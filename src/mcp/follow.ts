@@ -1,0 +1,82 @@
+import { isAbort } from "../errors.ts";
+import type { RolloutEvent } from "../model/event.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Progress, ToolContext } from "./mcp.ts";
+
+/** Clients that extend their patience with each report wait 60 s by default. */
+const HEARTBEAT_MS = 10_000;
+
+/** Reports progress until the rollout has ended, the caller gave up or the time is over. */
+export async function followToEnd(
+	paddock: Paddock,
+	id: string,
+	context: ToolContext,
+	timeoutMs?: number,
+): Promise<void> {
+	const signal =
+		timeoutMs === undefined
+			? context.signal
+			: AbortSignal.any([context.signal, AbortSignal.timeout(timeoutMs)]);
+	const report = new ProgressReport(context.onProgress);
+	const heartbeat = setInterval(() => report.send(), HEARTBEAT_MS);
+	try {
+		for await (const event of paddock.follow(id, { after: 0, signal })) report.note(event);
+	} catch (error) {
+		if (!signal.aborted && !isAbort(error)) throw error;
+	} finally {
+		clearInterval(heartbeat);
+	}
+}
+
+/** Counts what happened, and says it in one line. */
+class ProgressReport {
+	readonly #send: ((progress: Progress) => void) | undefined;
+	#reports = 0;
+	#phase = "queued";
+	#setups = 0;
+	#calls = 0;
+	#tokens = 0;
+	#checks = 0;
+
+	constructor(send: ((progress: Progress) => void) | undefined) {
+		this.#send = send;
+	}
+
+	note(event: RolloutEvent): void {
+		switch (event.type) {
+			case "phase-start":
+				this.#phase = event.phase;
+				break;
+			case "setup-end":
+				this.#setups += 1;
+				break;
+			case "call-end":
+				this.#calls += 1;
+				this.#tokens += event.call.completionTokens;
+				break;
+			case "verify-end":
+				this.#checks += 1;
+				break;
+			case "rollout-end":
+				this.#phase = event.outcome;
+				break;
+			case "rollout-queued":
+			case "attempt-failed":
+				break;
+			default:
+				return;
+		}
+		this.send();
+	}
+
+	send(): void {
+		this.#reports += 1;
+		const counts = [
+			[this.#setups, "setup commands"],
+			[this.#calls, "model calls"],
+			[this.#tokens, "tokens"],
+			[this.#checks, "verify commands"],
+		].flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]));
+		this.#send?.({ progress: this.#reports, message: [this.#phase, ...counts].join(", ") });
+	}
+}

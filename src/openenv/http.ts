@@ -1,0 +1,120 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { z } from "zod";
+import type { Log } from "../log.ts";
+import { type Body, readBody } from "../mcp/body.ts";
+import { openToolbox, toJsonSchema } from "../mcp/toolbox.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Environment } from "./environment.ts";
+import { CallToolAction, Observation, parseAction, ResetBody, State, StepBody } from "./frames.ts";
+import { registerPaths } from "./openapi.ts";
+import { EnvironmentPool } from "./pool.ts";
+import { parseError, Rpc, rpcError } from "./rpc.ts";
+import { type OpenEnvSettings, readOpenEnvSettings } from "./settings.ts";
+import type { SocketDoor } from "./socket.ts";
+import { toComplaints } from "./validation.ts";
+
+export interface OpenEnvDoor extends SocketDoor, Disposable {
+	readonly settings: OpenEnvSettings;
+	/** For `mountMcp`: OpenEnv's JSON-RPC, always answered with HTTP 200. */
+	bareRpc(body: Body, request: { signal: AbortSignal; origin: string }): Promise<Response>;
+}
+
+const METADATA = {
+	name: "paddock",
+	description:
+		"Runs the OpenCode coding agent on tasks in sandboxes, verifies in a clean box, and returns reward, exact tokens, transcript and files.",
+	readme_content: null,
+	version: "1.0.0",
+	author: null,
+	documentation_url: null,
+};
+
+const SCHEMA = {
+	action: { title: "CallToolAction", ...toJsonSchema(CallToolAction) },
+	observation: { title: "CallToolObservation", ...toJsonSchema(Observation) },
+	state: { title: "State", ...toJsonSchema(State) },
+};
+
+/** OpenEnv's HTTP routes. Each request has its own environment, thrown away with the answer. */
+export function mountOpenEnv(app: OpenAPIHono, paddock: Paddock, options: { log?: Log } = {}): OpenEnvDoor {
+	const settings = readOpenEnvSettings(paddock.config);
+	const tools = openToolbox(paddock);
+	const pool = new EnvironmentPool(tools, settings, {
+		onDisconnect: settings.onDisconnect,
+		log: options.log,
+	});
+	const rpc = new Rpc(tools, pool);
+
+	app.get("/health", (context) => context.json({ status: "healthy" }));
+	app.get("/metadata", (context) => context.json(METADATA));
+	app.get("/schema", (context) => context.json(SCHEMA));
+	app.get("/state", (context) => {
+		const { episode_id, step_count } = pool.throwAway().state();
+		return context.json({ episode_id, step_count });
+	});
+	app.post("/reset", (context) => reset(context, pool.throwAway()));
+	app.post("/step", (context) => step(context, pool.throwAway()));
+	for (const path of ["/health", "/metadata", "/schema", "/state", "/reset", "/step"])
+		app.all(path, (context) => context.json({ detail: "Method Not Allowed" }, 405));
+	registerPaths(app);
+
+	return {
+		pool,
+		rpc,
+		settings,
+		log: options.log,
+		bareRpc: (body, request) => bareRpc(rpc, body, request),
+		[Symbol.dispose]: () => pool[Symbol.dispose](),
+	};
+}
+
+async function reset(context: Context, environment: Environment): Promise<Response> {
+	const body = await readBody(context.req.raw);
+	const refusal = refuseUnreadable(context, body);
+	if (refusal !== null) return refusal;
+	const parsed = ResetBody.safeParse(body.value ?? {}, { reportInput: true });
+	if (!parsed.success) return unprocessable(context, parsed.error, ["body"]);
+	return context.json(environment.reset(parsed.data));
+}
+
+async function step(context: Context, environment: Environment): Promise<Response> {
+	const request = context.req.raw;
+	const body = await readBody(request);
+	const refusal = refuseUnreadable(context, body);
+	if (refusal !== null) return refusal;
+	const parsed = StepBody.safeParse(body.value, { reportInput: true });
+	if (!parsed.success) return unprocessable(context, parsed.error, ["body"]);
+	const action = parseAction(parsed.data.action);
+	if (!action.success) return unprocessable(context, action.error, []);
+	if (action.data.type === "list_tools") return context.json(environment.listTools());
+	const timeoutS = parsed.data.timeout_s ?? undefined;
+	const triple = await environment.step(action.data.tool_name, action.data.arguments, {
+		signal: request.signal,
+		origin: new URL(request.url).origin,
+		...(timeoutS === undefined ? {} : { timeoutS }),
+	});
+	return context.json(triple);
+}
+
+function refuseUnreadable(context: Context, body: Body): Response | null {
+	if (body.type === "too-large") return context.json({ detail: body.message }, 413);
+	if (body.type !== "unreadable") return null;
+	const complaint = { type: "json_invalid", loc: ["body", 0], msg: "JSON decode error", input: {} };
+	return context.json({ detail: [complaint] }, 422);
+}
+
+function unprocessable(context: Context, error: z.ZodError, prefix: string[]): Response {
+	return context.json({ detail: toComplaints(error, prefix) }, 422);
+}
+
+async function bareRpc(
+	rpc: Rpc,
+	body: Body,
+	request: { signal: AbortSignal; origin: string },
+): Promise<Response> {
+	if (body.type === "too-large") return Response.json(rpcError(null, -32600, body.message));
+	if (body.type !== "json" || Array.isArray(body.value)) return Response.json(parseError());
+	const reply = await rpc.answer(body.value, { own: null, ...request });
+	return reply === null ? new Response(null, { status: 202 }) : Response.json(reply);
+}

@@ -1,0 +1,68 @@
+import type { RawData, WebSocket } from "ws";
+import type { Environment } from "./environment.ts";
+import { CapacityError } from "./pool.ts";
+import { parseError, type RpcReply, rpcError } from "./rpc.ts";
+import type { SocketDoor } from "./socket.ts";
+
+/** One client on WS /mcp: raw JSON-RPC, whose ids allow several calls at once. */
+export class RpcSocket {
+	readonly #socket: WebSocket;
+	readonly #door: SocketDoor;
+	readonly #origin: string;
+	readonly #closed = new AbortController();
+	readonly #calls = new Set<Promise<unknown>>();
+	#environment: Environment | null = null;
+
+	constructor(socket: WebSocket, door: SocketDoor, origin: string) {
+		this.#socket = socket;
+		this.#door = door;
+		this.#origin = origin;
+		socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
+		socket.on("close", () => {
+			this.#closed.abort();
+			if (this.#environment !== null) door.pool.close(this.#environment.id);
+		});
+	}
+
+	async settled(): Promise<void> {
+		await Promise.allSettled(this.#calls);
+	}
+
+	#onMessage(data: RawData, isBinary: boolean): void {
+		try {
+			this.#environment ??= this.#door.pool.open(() => this.#socket.close(1000, "idle for too long"));
+		} catch (error) {
+			if (!(error instanceof CapacityError)) throw error;
+			const { active_sessions, max_sessions } = error;
+			this.#send(rpcError(null, -32000, error.message, { active_sessions, max_sessions }));
+			this.#socket.close(1000);
+			return;
+		}
+		const call = this.#answer(isBinary ? "" : data.toString(), this.#environment);
+		this.#calls.add(call);
+		void call.then(() => this.#calls.delete(call));
+	}
+
+	async #answer(text: string, own: Environment): Promise<void> {
+		try {
+			const value: unknown = JSON.parse(text);
+			if (Array.isArray(value)) throw new SyntaxError("batches are not understood");
+			const reply = await this.#door.rpc.answer(value, {
+				own,
+				signal: this.#closed.signal,
+				origin: this.#origin,
+			});
+			if (reply !== null) this.#send(reply);
+		} catch (error) {
+			if (error instanceof SyntaxError) this.#send(parseError());
+			else if (!this.#closed.signal.aborted) {
+				this.#door.log?.error({ err: error }, "bug in a JSON-RPC call");
+				this.#send(rpcError(null, -32603, "this is a bug on our side; the server's log has it"));
+			}
+		}
+	}
+
+	#send(reply: RpcReply): void {
+		if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(reply));
+	}
+}
