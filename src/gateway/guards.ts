@@ -95,3 +95,8 @@ export function judge({ fault, failures, isStarted, waitedMs }: Trouble, limits:
 	if (isStarted) return { type: "break" };
 	return { type: "again", delayMs: limits.retryDelayMs * 2 ** (failures - 1) };
 }
+
+/** Failure codes as the agent may read them: a word about the context would make it compact and try again. */
+export function codeForAgent(code: string): string {
+	return code === "context_overflow" ? "prompt_too_large" : code;
+}

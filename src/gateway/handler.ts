@@ -6,7 +6,7 @@ import { BodyError, parseBody, readBody } from "./body.ts";
 import { chat } from "./dialects/openai-chat.ts";
 import type { Protocol } from "./dialects/protocol.ts";
 import type { EngineBook } from "./engines.ts";
-import { Ledger } from "./guards.ts";
+import { codeForAgent, Ledger } from "./guards.ts";
 import { type KeyHolder, type KeyRing, keyOf } from "./keys.ts";
 import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
@@ -145,7 +145,9 @@ export class Handler {
 				},
 			});
 		if (tap.stop === null) return null;
-		return tap.stop.type === "budget" ? `its budget of ${tap.stop.what} is used up` : tap.stop.failure.code;
+		return tap.stop.type === "budget"
+			? `its budget of ${tap.stop.what} is used up`
+			: codeForAgent(tap.stop.failure.code);
 	}
 
 	#refuse(
@@ -158,8 +160,7 @@ export class Handler {
 		headers: Record<string, string> = {},
 	): void {
 		this.#parts.log.warn({ boxId: this.#parts.boxOf(request.socket), status, code }, "a request was refused");
-		const type =
-			status === 401 ? "authentication_error" : status === 429 ? "rate_limit_error" : "invalid_request_error";
+		const type = ERROR_TYPES[status] ?? code;
 		// What is left of an unread body must not be taken for the next request.
 		const close = request.complete ? {} : { connection: "close" };
 		sendJson(response, status, protocol.toErrorBody({ status, type, code, message }), {
@@ -169,6 +170,9 @@ export class Handler {
 		if (!request.complete) response.once("finish", () => request.destroy());
 	}
 }
+
+/** A 400 of ours carries its own code as type: agents read "invalid request" as a prompt to be shortened. */
+const ERROR_TYPES: Record<number, string> = { 401: "authentication_error", 429: "rate_limit_error" };
 
 /** The one model there is; which one, only the gateway knows. */
 function modelsOf(holder: KeyHolder): object {

@@ -7,7 +7,7 @@ import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
 import type { Engine } from "./engines.ts";
 import { faultOfError, type UpstreamFault } from "./fault.ts";
-import { judge, Ledger } from "./guards.ts";
+import { codeForAgent, judge, Ledger } from "./guards.ts";
 import type { GatewayLimits } from "./limits.ts";
 import { type Patched, patchRequest } from "./patch.ts";
 import type { Origin } from "./purpose.ts";
@@ -209,7 +209,7 @@ function giveUp({ request, reply }: Call, failure: Failure): void {
 		reply.destroy();
 		return;
 	}
-	const code = failure.code === "context_overflow" ? "prompt_too_large" : failure.code;
+	const code = codeForAgent(failure.code);
 	const message = `paddock ended this rollout: ${code}`;
 	reply.sendJson(400, request.protocol.toErrorBody({ status: 400, type: "rollout_ended", code, message }));
 }

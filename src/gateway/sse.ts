@@ -76,17 +76,18 @@ function parseEvent(raw: Buffer): SseEvent | null {
 	if (single !== null) return { name: null, data: single, raw };
 	let name: string | null = null;
 	let data: string | null = null;
-	let isBlank = true;
+	let isEmpty = true;
 	for (const line of raw.toString("utf8").split(/\r?\n/)) {
 		if (line === "") continue;
-		isBlank = false;
+		// Lines that are none of the protocol's words are not passed on: a page of HTML is no stream.
+		isEmpty &&= !/^(data|event|id|retry)?:/.test(line);
 		const colon = line.indexOf(":");
 		const field = colon < 0 ? line : line.slice(0, colon);
 		const value = colon < 0 ? "" : line.slice(line[colon + 1] === " " ? colon + 2 : colon + 1);
 		if (field === "data") data = data === null ? value : `${data}\n${value}`;
 		if (field === "event") name = value;
 	}
-	return isBlank ? null : { name, data, raw };
+	return isEmpty ? null : { name, data, raw };
 }
 
 /** Nearly every event is one data line: decode just that. */

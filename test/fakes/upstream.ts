@@ -86,3 +86,5 @@ export async function openUpstream(
 		},
 	};
 }
+
+export { type Fault, faults } from "./faults.ts";
