@@ -18,7 +18,16 @@ import {
 	listRollouts,
 } from "./rollouts.ts";
 import type { Route } from "./route.ts";
-import { getBlob, getCalls, getDiff, getEvents, getMessages, getSamples, listFiles } from "./trace.ts";
+import {
+	getBlob,
+	getCalls,
+	getCertificate,
+	getDiff,
+	getEvents,
+	getMessages,
+	getSamples,
+	listFiles,
+} from "./trace.ts";
 
 /** The contract's version: the first number moves when a caller would break. */
 export const API_VERSION = "1.0.0";
@@ -35,6 +44,7 @@ export const routes: readonly Route[] = [
 	getMessages,
 	getCalls,
 	getSamples,
+	getCertificate,
 	listFiles,
 	getBlob,
 	getDiff,

@@ -30,6 +30,7 @@ export const GroupSummary = Group.extend({
 		)
 		.describe("In order of creation"),
 }).meta({ id: "GroupSummary" });
+export type GroupSummary = z.infer<typeof GroupSummary>;
 
 export const listGroups = route({
 	name: "listGroups",

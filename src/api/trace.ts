@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ModelCall } from "../model/call.ts";
 import { RolloutEvent } from "../model/event.ts";
+import { Certificate, Sample } from "../model/sample.ts";
 import { waitSeconds } from "./rollouts.ts";
 import { API, IdParams, route, whole } from "./route.ts";
 
@@ -71,10 +72,11 @@ export const getCalls = route({
 	method: "get",
 	path: `${API}/rollouts/{id}/calls`,
 	tag,
-	summary: "Every captured call with its tokens: a page, or all of them as one JSON object per line",
+	summary:
+		"Every captured call with its tokens, in the order in which they ended: a page, or all as one JSON object per line",
 	params: IdParams,
 	query: z.object({
-		after: whole(-1, Number.MAX_SAFE_INTEGER, -1).describe("The last call index already seen"),
+		after: whole(0, Number.MAX_SAFE_INTEGER, 0).describe("How many calls were already read"),
 		limit: whole(1, 500, 50),
 		format: z.enum(["json", "ndjson"]).optional().describe("Wins over the Accept header"),
 	}),
@@ -86,15 +88,41 @@ export const getCalls = route({
 	refusals: NOT_FOUND,
 });
 
+/** A sample on its own, ready to be trained on. */
+export const SampleRow = Sample.extend({
+	rolloutId: z.string(),
+	taskId: z.string(),
+	groupId: z.string().nullable(),
+	reward: z.number().nullable(),
+}).meta({ id: "SampleRow" });
+export type SampleRow = z.infer<typeof SampleRow>;
+
 export const getSamples = route({
 	name: "getSamples",
 	method: "get",
 	path: `${API}/rollouts/{id}/samples`,
 	tag,
-	summary: "Training samples: one branch per line, ids, mask and logprobs",
+	summary: "Training samples: one branch per line with ids, mask, logprobs and the reward",
 	params: IdParams,
-	media: { [NDJSON]: "One sample per line" },
-	refusals: NOT_FOUND,
+	query: z.object({
+		untrainable: z
+			.enum(["refuse", "include"])
+			.default("refuse")
+			.describe("What to do when the certificate says that the tokens cannot be trusted"),
+	}),
+	media: { [NDJSON]: "One SampleRow per line" },
+	refusals: { ...NOT_FOUND, 409: "The rollout has not ended, or is untrainable; the detail says why" },
+});
+
+export const getCertificate = route({
+	name: "getCertificate",
+	method: "get",
+	path: `${API}/rollouts/{id}/certificate`,
+	tag,
+	summary: "What can be proven about the rollout's tokens",
+	params: IdParams,
+	reply: Certificate,
+	refusals: { ...NOT_FOUND, 409: "The rollout has not ended" },
 });
 
 export const FileList = z

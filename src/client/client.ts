@@ -1,0 +1,165 @@
+import type { z } from "zod";
+import { answerPermission, answerQuestion, sendMessage } from "../api/commands.ts";
+import {
+	abortBatch,
+	abortGroup,
+	type BatchCreate,
+	createBatch,
+	getBatch,
+	getGroup,
+	listBatches,
+	listGroups,
+} from "../api/groups.ts";
+import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
+import {
+	abortRollout,
+	createRollouts,
+	finalizeRollout,
+	getResult,
+	getRollout,
+	listRollouts,
+	type RolloutCreate,
+	type RolloutRow,
+} from "../api/rollouts.ts";
+import type { BodyInput, Query } from "../api/route.ts";
+import {
+	getBlob,
+	getCalls,
+	getCertificate,
+	getDiff,
+	getMessages,
+	getSamples,
+	listFiles,
+	NDJSON,
+	type SampleRow,
+} from "../api/trace.ts";
+import type { ModelCall } from "../model/call.ts";
+import type { Rollout } from "../model/rollout.ts";
+import { type FollowOptions, followEvents } from "./events.ts";
+import { readNdjson } from "./lines.ts";
+import { type ClientOptions, callRoute, type Input, type Loose, openRoute } from "./request.ts";
+
+export { ApiError, type ClientOptions } from "./request.ts";
+
+export type Client = ReturnType<typeof createClient>;
+
+/** The verbs of a Paddock server, typed by the same route values that it serves. */
+export function createClient(options: ClientOptions) {
+	return {
+		...rollouts(options),
+		...trace(options),
+		...commands(options),
+		...groups(options),
+		...machine(options),
+	};
+}
+
+type Signal = { signal?: AbortSignal | undefined };
+
+function rollouts(options: ClientOptions) {
+	return {
+		/** Without an idempotency key one is made, so that a lost answer can be asked for again. */
+		submit(body: z.input<typeof RolloutCreate>, { signal }: Signal = {}) {
+			const idempotencyKey = body.idempotencyKey ?? newKey();
+			return retried(() => callRoute(options, createRollouts, { body: { ...body, idempotencyKey }, signal }));
+		},
+		list: (query: Loose<Query<typeof listRollouts>> = {}) => callRoute(options, listRollouts, { query }),
+		/** All of them, page by page. */
+		async *listAll(query: Loose<Query<typeof listRollouts>> = {}): AsyncGenerator<RolloutRow> {
+			let cursor = query.cursor;
+			do {
+				const page = await callRoute(options, listRollouts, { query: { ...query, cursor } });
+				yield* page.items;
+				cursor = page.next ?? undefined;
+			} while (cursor);
+		},
+		get: (id: string) => callRoute(options, getRollout, { params: { id } }),
+		result: (id: string) => callRoute(options, getResult, { params: { id } }),
+		finalize: (id: string, waitS?: number, { signal }: Signal = {}) =>
+			callRoute(options, finalizeRollout, { params: { id }, query: { wait_s: waitS }, signal }),
+		abort: (id: string) => callRoute(options, abortRollout, { params: { id } }),
+		/** The rollout once it is done; survives lost connections and restarts of the server. */
+		async wait(id: string, follow: FollowOptions = {}): Promise<Rollout> {
+			for await (const event of followEvents(options, id, follow)) if (event.type === "rollout-end") break;
+			return await callRoute(options, getRollout, { params: { id } });
+		},
+	};
+}
+
+function trace(options: ClientOptions) {
+	return {
+		/** Live, every event once and in order, reconnecting by itself. */
+		events: (id: string, follow: FollowOptions = {}) => followEvents(options, id, follow),
+		messages: (id: string) => callRoute(options, getMessages, { params: { id } }),
+		async *calls(id: string, { signal }: Signal = {}): AsyncGenerator<ModelCall> {
+			const input = { params: { id }, accept: NDJSON, signal };
+			yield* readNdjson<ModelCall>(await openRoute(options, getCalls, input));
+		},
+		async *samples(id: string, query: Loose<Query<typeof getSamples>> = {}): AsyncGenerator<SampleRow> {
+			yield* readNdjson<SampleRow>(await openRoute(options, getSamples, { params: { id }, query }));
+		},
+		certificate: (id: string) => callRoute(options, getCertificate, { params: { id } }),
+		files: (id: string) => callRoute(options, listFiles, { params: { id } }),
+		async blob(id: string, name: string): Promise<Uint8Array> {
+			return new Uint8Array(
+				await (await openRoute(options, getBlob, { params: { id, name } })).arrayBuffer(),
+			);
+		},
+		diff: async (id: string) => await (await openRoute(options, getDiff, { params: { id } })).text(),
+	};
+}
+
+function commands(options: ClientOptions) {
+	return {
+		send: (id: string, text: string, by?: string) =>
+			callRoute(options, sendMessage, { params: { id }, body: { text, by } }),
+		answerPermission: (id: string, requestId: string, body: BodyInput<typeof answerPermission>) =>
+			callRoute(options, answerPermission, { params: { id, requestId }, body }),
+		answerQuestion: (id: string, requestId: string, body: BodyInput<typeof answerQuestion>) =>
+			callRoute(options, answerQuestion, { params: { id, requestId }, body }),
+	};
+}
+
+function groups(options: ClientOptions) {
+	return {
+		group: (id: string) => callRoute(options, getGroup, { params: { id } }),
+		groups: (query: Input<typeof listGroups>["query"] = {}) => callRoute(options, listGroups, { query }),
+		abortGroup: (id: string) => callRoute(options, abortGroup, { params: { id } }),
+		submitBatch(body: z.input<typeof BatchCreate>, { signal }: Signal = {}) {
+			const idempotencyKey = body.idempotencyKey ?? newKey();
+			return retried(() => callRoute(options, createBatch, { body: { ...body, idempotencyKey }, signal }));
+		},
+		batch: (id: string) => callRoute(options, getBatch, { params: { id } }),
+		batches: (query: Input<typeof listBatches>["query"] = {}) => callRoute(options, listBatches, { query }),
+		abortBatch: (id: string) => callRoute(options, abortBatch, { params: { id } }),
+	};
+}
+
+function machine(options: ClientOptions) {
+	return {
+		health: () => callRoute(options, getHealth),
+		status: () => callRoute(options, getStatus),
+		workers: () => callRoute(options, listWorkers),
+		endpoints: () => callRoute(options, listEndpoints),
+		sandboxes: () => callRoute(options, listSandboxes),
+	};
+}
+
+const TRIES = 3;
+
+/** Only for what carries an idempotency key: a request whose answer got lost is sent again. */
+async function retried<T>(send: () => Promise<T>): Promise<T> {
+	for (let attempt = 1; ; attempt++) {
+		try {
+			return await send();
+		} catch (error) {
+			// fetch reports a broken connection as a TypeError; an answer, even a refusal, is an ApiError.
+			if (!(error instanceof TypeError) || attempt === TRIES) throw error;
+		}
+	}
+}
+
+function newKey(): string {
+	const bytes = crypto.getRandomValues(new Uint8Array(16));
+	return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

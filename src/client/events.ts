@@ -1,0 +1,101 @@
+import { getEvents, SSE } from "../api/trace.ts";
+import type { RolloutEvent } from "../model/event.ts";
+import { readLines } from "./lines.ts";
+import { ApiError, type ClientOptions, openRoute } from "./request.ts";
+
+export interface FollowOptions {
+	/** The last sequence number already seen. */
+	after?: number;
+	signal?: AbortSignal | undefined;
+	/** With no connection for this long, the last error is thrown. */
+	giveUpAfterMs?: number;
+}
+
+/** The server speaks at least every 15 s; a line silent for longer is dead, whatever TCP thinks. */
+const SILENCE_MS = 45_000;
+const FIRST_DELAY_MS = 100;
+const LAST_DELAY_MS = 5_000;
+
+/** Every event once and in order, until the end event; lost connections are taken up where they broke. */
+export async function* followEvents(
+	client: ClientOptions,
+	id: string,
+	options: FollowOptions = {},
+): AsyncGenerator<RolloutEvent> {
+	const { signal, giveUpAfterMs = 60_000 } = options;
+	let last = options.after ?? 0;
+	let heardAt = Date.now();
+	let delayMs = FIRST_DELAY_MS;
+	while (!signal?.aborted) {
+		try {
+			for await (const event of openStream(client, id, last, signal)) {
+				if (event.seq <= last) continue;
+				last = event.seq;
+				heardAt = Date.now();
+				delayMs = FIRST_DELAY_MS;
+				yield event;
+				if (event.type === "rollout-end") return;
+			}
+			if (await hasEnded(client, id, last, signal)) return;
+			heardAt = Date.now();
+		} catch (error) {
+			if (signal?.aborted) return;
+			if (isFinal(error) || Date.now() - heardAt > giveUpAfterMs) throw error;
+		}
+		await pause(delayMs, signal);
+		delayMs = Math.min(delayMs * 2, LAST_DELAY_MS);
+	}
+}
+
+async function* openStream(
+	client: ClientOptions,
+	id: string,
+	after: number,
+	signal: AbortSignal | undefined,
+): AsyncGenerator<RolloutEvent> {
+	const dead = new AbortController();
+	const abort = () => dead.abort();
+	signal?.addEventListener("abort", abort);
+	let timer = setTimeout(abort, SILENCE_MS);
+	try {
+		const response = await openRoute(client, getEvents, {
+			params: { id },
+			headers: { "last-event-id": String(after) },
+			accept: SSE,
+			signal: dead.signal,
+		});
+		for await (const line of readLines(response.body)) {
+			clearTimeout(timer);
+			timer = setTimeout(abort, SILENCE_MS);
+			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as RolloutEvent;
+		}
+	} finally {
+		clearTimeout(timer);
+		signal?.removeEventListener("abort", abort);
+	}
+}
+
+/** The stream may also close because the server does; then there is more to come. */
+async function hasEnded(
+	client: ClientOptions,
+	id: string,
+	after: number,
+	signal: AbortSignal | undefined,
+): Promise<boolean> {
+	const response = await openRoute(client, getEvents, { params: { id }, query: { after, limit: 1 }, signal });
+	const { items, done } = (await response.json()) as { items: unknown[]; done: boolean };
+	return done && items.length === 0;
+}
+
+/** The server understood and refused; asking again changes nothing. */
+function isFinal(error: unknown): boolean {
+	return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
+}
+
+async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
+	const { promise, resolve } = Promise.withResolvers<void>();
+	const timer = setTimeout(resolve, ms);
+	signal?.addEventListener("abort", () => resolve(), { once: true });
+	await promise;
+	clearTimeout(timer);
+}

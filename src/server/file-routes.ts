@@ -1,0 +1,42 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { getBlob, getDiff, listFiles } from "../api/trace.ts";
+import { type Door, requireRollout } from "./door.ts";
+import { mount } from "./mount.ts";
+import { ProblemError } from "./problem.ts";
+
+export function mountFiles(app: OpenAPIHono, door: Door): void {
+	const { paddock } = door;
+
+	mount(app, listFiles, async ({ params }) => {
+		const rollout = await requireRollout(door, params.id);
+		return { files: rollout.summary?.files ?? [], blobs: await paddock.store.listBlobs(params.id) };
+	});
+
+	mount(app, getBlob, async ({ params }) => {
+		const bytes = await requireBlob(door, params.id, params.name);
+		return download(bytes, params.name, "application/octet-stream");
+	});
+
+	mount(app, getDiff, async ({ params }) => {
+		const bytes = await requireBlob(door, params.id, "diff.patch");
+		return download(bytes, `${params.id}.patch`, "text/plain; charset=utf-8");
+	});
+}
+
+async function requireBlob(door: Door, id: string, name: string): Promise<Buffer> {
+	await requireRollout(door, id);
+	const bytes = await door.paddock.store.getBlob(id, name);
+	if (!bytes) throw new ProblemError(404, "not_found", `rollout ${id} left no ${name}`);
+	return bytes;
+}
+
+/** What an agent wrote is hostile: never shown as a page of ours. */
+function download(bytes: Buffer, name: string, type: string): Response {
+	return new Response(new Uint8Array(bytes), {
+		headers: {
+			"content-type": type,
+			"content-disposition": `attachment; filename="${name}"`,
+			"content-security-policy": "sandbox; default-src 'none'",
+		},
+	});
+}

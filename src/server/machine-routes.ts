@@ -1,0 +1,32 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { API_VERSION } from "../api/api.ts";
+import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
+import type { Door } from "./door.ts";
+import { mount } from "./mount.ts";
+
+export function mountMachine(app: OpenAPIHono, door: Door): void {
+	const { paddock, admission } = door;
+	const startedAt = performance.now();
+
+	mount(app, getHealth, async () => ({ status: "ok" as const, version: API_VERSION }));
+
+	mount(app, getStatus, async () => {
+		const [rollouts, queueDepth, workers] = await Promise.all([
+			paddock.store.counts(),
+			paddock.queue.depth(),
+			paddock.workers(),
+		]);
+		return {
+			version: API_VERSION,
+			uptimeS: (performance.now() - startedAt) / 1000,
+			rollouts,
+			queueDepth,
+			queueLimit: admission.limit,
+			capacity: workers.reduce((sum, worker) => sum + worker.capacity, 0),
+		};
+	});
+
+	mount(app, listWorkers, async () => ({ items: await paddock.workers() }));
+	mount(app, listEndpoints, async () => ({ items: paddock.endpoints() }));
+	mount(app, listSandboxes, () => paddock.sandboxes());
+}

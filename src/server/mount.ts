@@ -1,0 +1,100 @@
+import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { Problem } from "../api/problem.ts";
+import type { Body, Headers, Params, Query, Reply, Route } from "../api/route.ts";
+import { ProblemError } from "./problem.ts";
+
+export interface Call<R extends Route> {
+	params: Params<R>;
+	query: Query<R>;
+	headers: Headers<R>;
+	body: Body<R>;
+	/** Fires when the caller hangs up. */
+	signal: AbortSignal;
+	accepts(mediaType: string): boolean;
+}
+
+export type Handler<R extends Route> = (call: Call<R>) => Promise<Reply<R> | Response>;
+
+/** Puts a handler behind a route value: validated input in, reply or a ready Response out. */
+export function mount<R extends Route>(app: OpenAPIHono, route: R, handle: Handler<R>): void {
+	app.openapi(toOpenApiRoute(route), async (context) => {
+		const body = route.body ? validated(context, "json") : undefined;
+		const query = route.query ? validated(context, "query") : {};
+		refuseUnstorableText(body);
+		refuseUnstorableText(query);
+		const call = {
+			params: route.params ? validated(context, "param") : {},
+			query,
+			headers: route.headers ? validated(context, "header") : {},
+			body,
+			signal: context.req.raw.signal,
+			accepts: (mediaType: string) => context.req.header("accept")?.includes(mediaType) ?? false,
+		} as Call<R>;
+		const reply = await handle(call);
+		if (reply instanceof Response) return reply;
+		return context.json(reply as object, route.status ?? 200);
+	});
+}
+
+function validated(context: Context, target: "json" | "query" | "param" | "header"): unknown {
+	return context.req.valid(target as never);
+}
+
+/** Databases refuse these two; a file with such bytes goes as base64. */
+function refuseUnstorableText(value: unknown): void {
+	if (typeof value === "string") {
+		if (value.includes("\0") || !value.isWellFormed())
+			throw new ProblemError(422, "bad_text", "text must be valid Unicode without NUL; send bytes as base64");
+		return;
+	}
+	if (value === null || typeof value !== "object") return;
+	for (const [key, item] of Object.entries(value)) {
+		if (!Array.isArray(value)) refuseUnstorableText(key);
+		refuseUnstorableText(item);
+	}
+}
+
+const problemContent = { "application/problem+json": { schema: Problem } };
+
+export function toOpenApiRoute(route: Route): RouteConfig {
+	const content = {
+		...(route.reply ? { "application/json": { schema: route.reply } } : {}),
+		...Object.fromEntries(
+			Object.entries(route.media ?? {}).map(([type, description]) => [
+				type,
+				{ schema: z.string().describe(description) },
+			]),
+		),
+	};
+	const refusals = {
+		401: "A token is required",
+		403: "The Host or Origin is not allowed",
+		422: "The request does not fit its schema",
+		...route.refusals,
+	};
+	return createRoute({
+		operationId: route.name,
+		method: route.method,
+		path: route.path,
+		tags: [route.tag],
+		summary: route.summary,
+		request: {
+			...(route.params ? { params: route.params } : {}),
+			...(route.query ? { query: route.query } : {}),
+			...(route.headers ? { headers: route.headers } : {}),
+			...(route.body
+				? { body: { required: true, content: { "application/json": { schema: route.body } } } }
+				: {}),
+		},
+		responses: {
+			[route.status ?? 200]: { description: "Done", content },
+			...Object.fromEntries(
+				Object.entries(refusals).map(([status, description]) => [
+					status,
+					{ description, content: problemContent },
+				]),
+			),
+		},
+	});
+}

@@ -1,0 +1,99 @@
+import type { Context } from "hono";
+import { HTTPException } from "hono/http-exception";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import type { ZodError } from "zod";
+import type { Problem } from "../api/problem.ts";
+import { RolloutError, UsageError } from "../errors.ts";
+import type { Log } from "../log.ts";
+
+/** Thrown by a handler that knows its status. */
+export class ProblemError extends Error {
+	override readonly name = "ProblemError";
+	readonly problem: Problem;
+	readonly headers: Record<string, string>;
+
+	constructor(status: number, code: string, detail: string, headers: Record<string, string> = {}) {
+		super(detail);
+		this.problem = toProblem(status, code, detail);
+		this.headers = headers;
+	}
+}
+
+export function notFound(what: string, id: string): ProblemError {
+	return new ProblemError(404, "not_found", `no ${what} has the id ${id}`);
+}
+
+const TITLES: Record<number, string> = {
+	400: "Bad request",
+	401: "Unauthorized",
+	403: "Forbidden",
+	404: "Not found",
+	409: "Conflict",
+	413: "Body too large",
+	415: "Unsupported media type",
+	422: "Invalid request",
+	429: "Too many requests",
+	500: "Internal error",
+	502: "Bad gateway",
+	503: "Unavailable",
+};
+
+export function toProblem(
+	status: number,
+	code: string,
+	detail: string,
+	issues?: { path: string; message: string }[],
+): Problem {
+	const title = TITLES[status] ?? "Error";
+	return { type: `urn:paddock:${code}`, title, status, code, detail, ...(issues ? { issues } : {}) };
+}
+
+export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
+	return new Response(JSON.stringify(problem), {
+		status: problem.status as ContentfulStatusCode,
+		headers: { ...headers, "content-type": "application/problem+json" },
+	});
+}
+
+/** A request that does not fit its schema. The input itself is never repeated: it may hold a key. */
+export function invalid(target: string, error: ZodError): Response {
+	const issues = error.issues.slice(0, 20).map((issue) => ({
+		path: [target, ...issue.path.map(String)].join("."),
+		message: issue.message.slice(0, 300),
+	}));
+	const first = issues[0];
+	const detail = first ? `${first.path}: ${first.message}` : "the request does not fit its schema";
+	return problemResponse(toProblem(422, "invalid_request", detail, issues));
+}
+
+const USAGE_STATUS: Record<string, number> = {
+	not_found: 404,
+	conflict: 409,
+	queue_full: 429,
+};
+
+/** The one place where an error becomes a response. */
+export function toErrorResponse(error: unknown, context: Context, log: Log): Response {
+	if (error instanceof ProblemError) return problemResponse(error.problem, error.headers);
+	if (error instanceof UsageError)
+		return problemResponse(toProblem(USAGE_STATUS[error.code] ?? 400, error.code, error.message));
+	if (error instanceof HTTPException) return problemResponse(ofHttpException(error));
+	if (error instanceof RolloutError) {
+		const status = error.boundary === "task" ? 422 : 503;
+		log.warn({ err: error, path: context.req.path }, "request failed");
+		return problemResponse(toProblem(status, error.code, error.message));
+	}
+	log.error({ err: error, method: context.req.method, path: context.req.path }, "bug in a request");
+	return problemResponse(toProblem(500, "internal", "this is a bug on our side; the server's log has it"));
+}
+
+const HTTP_CODES: Record<number, [code: string, detail: string]> = {
+	400: ["malformed_json", "the body is not valid JSON"],
+	413: ["body_too_large", "the body is larger than this server takes"],
+	415: ["unsupported_media_type", "send the body as application/json"],
+};
+
+function ofHttpException(error: HTTPException): Problem {
+	const [code, detail] = HTTP_CODES[error.status] ?? ["http_error", error.message];
+	return toProblem(error.status, code, detail);
+}
