@@ -19,18 +19,13 @@ export async function collect(
 	const workdir = WORKDIR.replace(HOME, box.home);
 	const entries = await box.list(workdir, { recursive: true, maxEntries: MAX_LISTED });
 	const files = entries.filter((entry) => entry.type === "file");
-	record.files = files.map((file) => ({ path: relative(file.path, workdir), sizeBytes: file.sizeBytes }));
+	record.files = files.map(({ path, sizeBytes }) => ({ path, sizeBytes }));
 	const kept: Record<string, string> = {};
-	for (const file of files) {
-		const path = relative(file.path, workdir);
+	for (const { path, sizeBytes } of files) {
 		if (Object.keys(kept).length >= MAX_KEPT) break;
-		if (file.sizeBytes > MAX_FILE_BYTES || SKIPPED.test(path)) continue;
-		const data = await box.readFile(file.path, { maxBytes: MAX_FILE_BYTES });
+		if (sizeBytes > MAX_FILE_BYTES || SKIPPED.test(path)) continue;
+		const data = await box.readFile(`${workdir}/${path}`, { maxBytes: MAX_FILE_BYTES });
 		if (!data.includes(0)) kept[path] = data.toString("utf8");
 	}
 	await store.putBlob(rollout.id, "files.json", Buffer.from(JSON.stringify(kept)));
-}
-
-function relative(path: string, folder: string): string {
-	return path.startsWith(`${folder}/`) ? path.slice(folder.length + 1) : path;
 }

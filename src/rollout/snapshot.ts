@@ -1,9 +1,11 @@
 import { randomUUID } from "node:crypto";
+import { createReadStream, createWriteStream } from "node:fs";
 import { type FileHandle, mkdir, open, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { PassThrough } from "node:stream";
+import { finished } from "node:stream/promises";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 
 /**
@@ -20,7 +22,8 @@ export class Snapshot implements AsyncDisposable {
 	static async take(box: Sandbox, exclude: readonly string[]): Promise<Snapshot> {
 		const file = await openNameless();
 		try {
-			await box.pack(file.createWriteStream({ start: 0, autoClose: false }), { exclude });
+			const written = createWriteStream("", { fd: file.fd, start: 0, autoClose: false });
+			await Promise.all([box.pack(written, { exclude }), finished(written)]);
 			return new Snapshot(file);
 		} catch (error) {
 			await file.close();
@@ -29,7 +32,8 @@ export class Snapshot implements AsyncDisposable {
 	}
 
 	stream(): Readable {
-		return this.#file.createReadStream({ start: 0, autoClose: false });
+		// By number: a stream made by the handle itself would keep it from closing.
+		return createReadStream("", { fd: this.#file.fd, start: 0, autoClose: false });
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {

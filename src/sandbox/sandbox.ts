@@ -37,6 +37,7 @@ export interface BoxProcess extends AsyncDisposable {
 	kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
+/** `path` is relative to the folder that was listed. */
 export interface BoxEntry {
 	/** Relative to the listed folder. */
 	path: string;
