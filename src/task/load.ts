@@ -1,7 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { UsageError } from "../errors.ts";
-import { type SolutionStep, Task, type TaskFile, TESTS_DIR } from "../model/task.ts";
+import { type SolutionStep, Task } from "../model/task.ts";
 import { isFolder, readFolder, readText } from "./folder.ts";
 import { type TaskYaml, toSolutionStep } from "./schema.ts";
 import { parseTaskYaml } from "./yaml.ts";
@@ -17,14 +17,13 @@ export async function loadTask(path: string): Promise<Task> {
 	if (text === null)
 		throw new UsageError(`There is no task at ${path}: ${file} does not exist.`, "unknown_task");
 	const yaml = parseTaskYaml(text, file);
-	const tests = [...(yaml.tests ?? []), ...(await readFolder(join(folder, "tests"), folder))];
 	const task = Task.safeParse({
 		id: yaml.id ?? basename(resolve(folder)),
 		instruction: await instructionOf(yaml, folder),
 		files: [...(yaml.files ?? []), ...(await readFolder(join(folder, "files"), folder))],
 		setup: toList(yaml.setup),
-		verify: yaml.verify === undefined ? defaultVerify(tests) : toList(yaml.verify),
-		tests,
+		verify: toList(yaml.verify),
+		tests: [...(yaml.tests ?? []), ...(await readFolder(join(folder, "tests"), folder))],
 		artifacts: yaml.artifacts ?? [],
 		solution: await solutionOf(yaml, folder),
 		...toLimits(yaml),
@@ -92,11 +91,6 @@ async function instructionOf(yaml: TaskYaml, folder: string): Promise<string> {
 		`${join(folder, TASK_FILE)}: an instruction is missing; give the key "instruction" or an instruction.md beside it.`,
 		"task_yaml_invalid",
 	);
-}
-
-/** A test script alone says enough: it runs in the workdir and its exit code decides. */
-function defaultVerify(tests: readonly TaskFile[]): string[] {
-	return tests.some((file) => file.path === "test.sh") ? [`bash ${TESTS_DIR}/test.sh`] : [];
 }
 
 /** The list in task.yaml, or the files of `solution/` and then its solve.sh. */

@@ -188,7 +188,6 @@ test("a folder says everything: instruction, files, tests, solution", async () =
 	]);
 	expect(task.setup).toEqual(["make"]);
 	expect(task.tests.map((file) => file.path)).toEqual(["test.sh"]);
-	expect(task.verify).toEqual(["bash /home/user/tests/test.sh"]);
 	expect(task.solution).toEqual([
 		{ tool: "write", path: "b.txt", content: "b\n" },
 		{ tool: "write", path: "bin/run", content: "#!/bin/sh\n" },

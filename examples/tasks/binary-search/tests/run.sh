@@ -2,7 +2,7 @@
 # Runs one check and compares its answers.
 set -u
 # A runtime reads settings from the folder it starts in: start where the agent could not leave any.
-cd /home/user/tests || exit 1
+cd "$HOME/tests" || exit 1
 
 js() {
   if [ -x /opt/agent/opencode ]; then BUN_BE_BUN=1 /opt/agent/opencode "$@"; else node "$@"; fi
