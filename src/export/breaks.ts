@@ -50,7 +50,7 @@ function reasonInTokens(
 /** `now` stands where `before` was expected. */
 function reasonInMessages(now: unknown, before: unknown, sameTools: boolean, next: unknown): BreakReason {
 	if (isEmptyAssistant(now) && (next === undefined || isReplayed(before, next))) return "retry_leftover";
-	if (isReplayed(withoutReasoning(before), withoutReasoning(now))) return "dropped_reasoning";
+	if (saysTheSame(before, now)) return "dropped_reasoning";
 	if (!sameTools) return "tools_changed";
 	if (roleOf(before) === "system" || roleOf(before) === "developer") return "system_changed";
 	return "history_changed";
@@ -63,6 +63,11 @@ function reasonInMessages(now: unknown, before: unknown, sameTools: boolean, nex
 function isReplayed(before: unknown, now: unknown): boolean {
 	if (!isMessage(before) || !isMessage(now)) return before === now;
 	return sameJson(essence(before), essence(now));
+}
+
+/** The same but for reasoning, which agents may drop from older turns. */
+export function saysTheSame(before: unknown, now: unknown): boolean {
+	return isReplayed(withoutReasoning(before), withoutReasoning(now));
 }
 
 function essence(message: Message) {
@@ -128,18 +133,19 @@ function sorted(value: unknown): unknown {
 	);
 }
 
-function isStepLimitNote(message: unknown): boolean {
+export function isStepLimitNote(message: unknown): boolean {
 	if (!isMessage(message) || message.role !== "assistant") return false;
 	const text = textOf(message.content);
 	return typeof text === "string" && text.startsWith(STEP_LIMIT_NOTE);
 }
 
-function isEmptyAssistant(message: unknown): boolean {
+/** What a broken stream leaves behind in the agent's history. */
+export function isEmptyAssistant(message: unknown): boolean {
 	if (!isMessage(message) || message.role !== "assistant") return false;
 	return textOf(message.content) === "" && toolCallsOf(message).length === 0;
 }
 
-function roleOf(message: unknown): unknown {
+export function roleOf(message: unknown): unknown {
 	return isMessage(message) ? message.role : undefined;
 }
 

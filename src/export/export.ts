@@ -1,0 +1,148 @@
+import type { Writable } from "node:stream";
+import { UsageError } from "../errors.ts";
+import type { ModelCall } from "../model/call.ts";
+import type { Rollout } from "../model/rollout.ts";
+import type { RolloutFilter, Store } from "../store/store.ts";
+import { readCalls } from "../store/trace-log.ts";
+import { Advantages } from "./advantage.ts";
+import { type AtifOptions, toTrajectory } from "./atif.ts";
+import { chatRows } from "./chat-rows.ts";
+import { ParquetSink } from "./parquet.ts";
+import { proxyTraceRecords } from "./proxy-trace.ts";
+import { certify, type SampleRow, sampleRows, toTrlRow } from "./rows.ts";
+import type { SampleOptions } from "./samples.ts";
+import { LineSink, type RowSink } from "./sink.ts";
+
+export const EXPORT_FORMATS = ["jsonl", "parquet", "trl", "atif", "messages", "openenv"] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+export interface ExportOptions extends Omit<SampleOptions, "expected">, AtifOptions {
+	/** Also samples of rollouts whose certificate says no; the row says so. Never in `trl`. */
+	includeUntrainable?: boolean;
+	/** Only rollouts with at least this reward. */
+	minReward?: number;
+	signal?: AbortSignal;
+	onProgress?: (report: ExportReport) => void;
+}
+
+export interface ExportReport {
+	/** Rollouts that gave at least one row. */
+	rollouts: number;
+	rows: number;
+	/** Rollouts that gave none, and the first hundred of them with the reason. */
+	skipped: number;
+	skips: { rolloutId: string; reason: string }[];
+}
+
+type ExportStore = Pick<Store, "list" | "group" | "readTrace">;
+
+const PAGE = 100;
+const NAMED_SKIPS = 100;
+
+/**
+ * Writes all matching rollouts that are done, oldest first, in memory that does not depend on how many there are. A file
+ * appears under its name only when it is whole.
+ */
+export async function exportRollouts(
+	store: ExportStore,
+	filter: RolloutFilter,
+	format: ExportFormat,
+	destination: Writable | string,
+	options: ExportOptions = {},
+): Promise<ExportReport> {
+	if (!EXPORT_FORMATS.includes(format))
+		throw new UsageError(
+			`no such format: ${format}; there are ${EXPORT_FORMATS.join(", ")}`,
+			"unknown_format",
+		);
+	const advantages = new Advantages(store);
+	const report: ExportReport = { rollouts: 0, rows: 0, skipped: 0, skips: [] };
+	await using sink = await openSink(format, destination);
+	for await (const rollout of doneRollouts(store, filter, options)) {
+		const calls = () => readCalls(() => store.readTrace(rollout.id, rollout.attempt));
+		const source = { rollout, calls, advantage: await advantages.of(rollout), options };
+		let rows = 0;
+		let reason = "it has no calls";
+		for await (const row of rowsOf(format, source, (why) => (reason = why))) {
+			options.signal?.throwIfAborted();
+			await sink.write(row);
+			rows++;
+		}
+		count(report, rollout, rows, reason);
+		options.onProgress?.(report);
+	}
+	await sink.close();
+	return report;
+}
+
+interface Source {
+	rollout: Rollout;
+	calls: () => AsyncIterable<ModelCall>;
+	advantage: number | null;
+	options: ExportOptions;
+}
+
+async function* rowsOf(
+	format: ExportFormat,
+	source: Source,
+	skip: (reason: string) => void,
+): AsyncGenerator<unknown> {
+	const { rollout, calls, advantage, options } = source;
+	if (format === "messages") yield* chatRows(rollout, calls(), advantage);
+	else if (format === "openenv") yield* proxyTraceRecords(rollout, calls());
+	else if (format === "atif") {
+		const trajectory = await toTrajectory(rollout, calls(), options);
+		if (trajectory) yield trajectory;
+	} else yield* tokenRows(format, source, skip);
+}
+
+/** Formats with tokens: no row leaves before the rollout's certificate is known. */
+async function* tokenRows(
+	format: "jsonl" | "parquet" | "trl",
+	{ rollout, calls, advantage, options }: Source,
+	skip: (reason: string) => void,
+): AsyncGenerator<unknown> {
+	if (format === "trl" && rollout.reward === null) return skip("it has no reward");
+	const expected = { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
+	const sampling = { ...options, expected };
+	const certificate = await certify(calls, sampling);
+	const isWanted = certificate.trainable || (options.includeUntrainable && format !== "trl");
+	if (!isWanted) return skip(certificate.reasons.join("; "));
+	for await (const row of sampleRows(rollout, calls, certificate, advantage, sampling)) {
+		yield format === "trl" ? toTrlRow(row) : row;
+	}
+}
+
+async function* doneRollouts(
+	store: ExportStore,
+	filter: RolloutFilter,
+	{ minReward, signal }: ExportOptions,
+): AsyncGenerator<Rollout> {
+	let cursor: string | null = null;
+	do {
+		signal?.throwIfAborted();
+		const page = await store.list(
+			{ ...filter, status: "done" },
+			{ limit: PAGE, order: "oldest", ...(cursor !== null && { cursor }) },
+		);
+		for (const rollout of page.items) {
+			if (minReward === undefined || (rollout.reward ?? Number.NEGATIVE_INFINITY) >= minReward) yield rollout;
+		}
+		cursor = page.next;
+	} while (cursor !== null);
+}
+
+async function openSink(format: ExportFormat, destination: Writable | string): Promise<RowSink<unknown>> {
+	if (format !== "parquet") return new LineSink(destination);
+	const sink: RowSink<SampleRow> = await ParquetSink.open(destination);
+	return sink as RowSink<unknown>;
+}
+
+function count(report: ExportReport, rollout: Rollout, rows: number, reason: string): void {
+	report.rows += rows;
+	if (rows > 0) report.rollouts++;
+	else {
+		report.skipped++;
+		if (report.skips.length < NAMED_SKIPS) report.skips.push({ rolloutId: rollout.id, reason });
+	}
+}
