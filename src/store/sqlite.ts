@@ -4,8 +4,8 @@ import { DatabaseSync } from "node:sqlite";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout } from "../model/rollout.ts";
-import { BlobFolder } from "./blob-folder.ts";
-import { ChunkLogs } from "./chunk-log.ts";
+import type { Bytes } from "./bytes.ts";
+import { FolderBytes } from "./folder-bytes.ts";
 import { openSealer, type Sealer } from "./seal.ts";
 import { SqliteReads } from "./sqlite-reads.ts";
 import { configure, migrate } from "./sqlite-schema.ts";
@@ -39,7 +39,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 	const { home } = options;
 	await mkdir(home, { recursive: true, mode: 0o700 });
 	const sealer = await openSealer(options.keyFile ?? join(home, "secret.key"));
-	const blobs = await BlobFolder.open(join(home, "blobs"));
+	const bytes = await FolderBytes.open(home);
 	const file = join(home, "paddock.db");
 	// SQLite gives its side files the mode of the main one.
 	await (await open(file, "a", 0o600)).close();
@@ -51,14 +51,13 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 		database.close();
 		throw error;
 	}
-	return new SqliteStore(file, database, sealer, blobs, new ChunkLogs(join(home, "traces")));
+	return new SqliteStore(file, database, sealer, bytes);
 }
 
 class SqliteStore implements Store {
 	readonly #database: DatabaseSync;
 	readonly #sealer: Sealer;
-	readonly #blobs: BlobFolder;
-	readonly #logs: ChunkLogs;
+	readonly #bytes: Bytes;
 	readonly #reads: SqliteReads;
 	readonly #writer: SqliteWriter;
 	readonly #watchers = new Watchers();
@@ -66,11 +65,10 @@ class SqliteStore implements Store {
 	#poll: NodeJS.Timeout | null = null;
 	#closing: Promise<void> | null = null;
 
-	constructor(file: string, database: DatabaseSync, sealer: Sealer, blobs: BlobFolder, logs: ChunkLogs) {
+	constructor(file: string, database: DatabaseSync, sealer: Sealer, bytes: Bytes) {
 		this.#database = database;
 		this.#sealer = sealer;
-		this.#blobs = blobs;
-		this.#logs = logs;
+		this.#bytes = bytes;
 		this.#reads = new SqliteReads(new Statements(database));
 		this.#writer = new SqliteWriter(file, (id, revision) => this.#watchers.changed(id, revision));
 	}
@@ -164,23 +162,23 @@ class SqliteStore implements Store {
 	}
 
 	appendTrace(id: string, attempt: number, bytes: Uint8Array): Promise<void> {
-		return this.#logs.append(id, attempt, bytes);
+		return this.#bytes.appendTrace(id, attempt, bytes);
 	}
 
 	readTrace(id: string, attempt: number): AsyncIterable<Uint8Array> {
-		return this.#logs.read(id, attempt);
+		return this.#bytes.readTrace(id, attempt);
 	}
 
 	putBlob(id: string, name: string, data: Uint8Array): Promise<void> {
-		return this.#blobs.put(id, name, data);
+		return this.#bytes.putBlob(id, name, data);
 	}
 
 	getBlob(id: string, name: string): Promise<Buffer | null> {
-		return this.#blobs.get(id, name);
+		return this.#bytes.getBlob(id, name);
 	}
 
 	listBlobs(id: string): Promise<string[]> {
-		return this.#blobs.list(id);
+		return this.#bytes.listBlobs(id);
 	}
 
 	post(id: string, command: RolloutCommand): Promise<boolean> {
@@ -206,7 +204,7 @@ class SqliteStore implements Store {
 
 	async #close(): Promise<void> {
 		this.#stopPolling();
-		await this.#logs[Symbol.asyncDispose]();
+		await this.#bytes[Symbol.asyncDispose]();
 		await this.#writer[Symbol.asyncDispose]();
 		this.#database.close();
 	}

@@ -35,4 +35,9 @@ export class Watchers {
 		this.#revisions.set(id, revision);
 		for (const callback of [...callbacks]) callback();
 	}
+
+	/** Something may have been missed: everybody should look. */
+	all(): void {
+		for (const callbacks of [...this.#callbacks.values()]) for (const callback of [...callbacks]) callback();
+	}
 }

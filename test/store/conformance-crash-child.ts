@@ -1,4 +1,5 @@
 import { newId } from "../../src/model/id.ts";
+import { openPostgresStore } from "../../src/store/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { request, type StoreAddress } from "./conformance.ts";
@@ -44,5 +45,5 @@ function say(fact: Acknowledged): void {
 
 async function open(address: StoreAddress): Promise<Store> {
 	if (address.type === "sqlite") return openSqliteStore({ home: address.home });
-	throw new Error("no PostgreSQL here");
+	return openPostgresStore(address);
 }

@@ -1,0 +1,69 @@
+import pg from "pg";
+import { messageOf, UsageError } from "../errors.ts";
+
+export interface PostgresOptions {
+	url: string;
+	schema: string;
+	/** Connections at most, besides the one that listens. */
+	connections: number;
+}
+
+/** Numbers stay numbers: positions and counts are far below what a double holds exactly. */
+const types = {
+	getTypeParser: ((oid: number, format?: "text" | "binary") =>
+		oid === pg.types.builtins.INT8 && format !== "binary"
+			? Number
+			: pg.types.getTypeParser(oid, format as "text")) as typeof pg.types.getTypeParser,
+};
+
+export function clientConfig(options: PostgresOptions): pg.ClientConfig {
+	return {
+		connectionString: options.url,
+		options: `-c search_path=${options.schema}`,
+		application_name: "paddock",
+		types,
+		connectionTimeoutMillis: 10_000,
+		keepAlive: true,
+	};
+}
+
+export function openPool(options: PostgresOptions): pg.Pool {
+	const pool = new pg.Pool({ ...clientConfig(options), max: options.connections, allowExitOnIdle: true });
+	// An idle connection that breaks is dropped by the pool; the next query opens another and reports for itself.
+	pool.on("error", () => undefined);
+	return pool;
+}
+
+/** The first contact: its failure is the user's to solve, so it is said in one sentence, without the password. */
+export async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
+	try {
+		return await pool.connect();
+	} catch (cause) {
+		const message = `PostgreSQL cannot be reached: ${messageOf(cause)}. Check PADDOCK_DATABASE_URL.`;
+		throw Object.assign(new UsageError(message, "database_unreachable"), { cause });
+	}
+}
+
+export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+	const client = await pool.connect();
+	let broken: Error | undefined;
+	try {
+		await client.query("BEGIN");
+		const result = await change(client);
+		await client.query("COMMIT");
+		return result;
+	} catch (error) {
+		await client.query("ROLLBACK").catch((failed: Error) => {
+			broken = failed;
+		});
+		throw error;
+	} finally {
+		client.release(broken);
+	}
+}
+
+/** Schema names become part of SQL text. */
+export function checkSchema(schema: string): string {
+	if (/^[a-z_][a-z0-9_]{0,40}$/.test(schema)) return schema;
+	throw new UsageError("A schema name is made of small letters, digits and _.", "bad_schema_name");
+}

@@ -1,0 +1,290 @@
+import type pg from "pg";
+import type { EventBody } from "../model/event.ts";
+import type { Failure } from "../model/failure.ts";
+import type { RolloutStatus } from "../model/rollout.ts";
+import { GroupCommit } from "./group-commit.ts";
+import { transact } from "./postgres-connection.ts";
+import { submit } from "./postgres-submit.ts";
+import type { RolloutEnd, RolloutPatch } from "./store.ts";
+import type { StoredSubmission, Submitted } from "./submission.ts";
+
+type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
+
+interface Head {
+	position: number;
+	id: string;
+	status: RolloutStatus;
+	attempt: number;
+	last_seq: number;
+	abort_requested: boolean;
+}
+
+interface Append {
+	id: string;
+	attempt: number;
+	bodies: string[];
+	at: number;
+}
+
+const ABORTED: RolloutEnd = { outcome: "aborted", reward: null, failure: null, summary: null };
+
+/**
+ * Every change of the PostgreSQL store. A change locks its rollouts first, always in order of position, so that
+ * changes wait for each other and never deadlock; then it decides on what it sees.
+ */
+export class PostgresWrites {
+	readonly #pool: pg.Pool;
+	readonly #channel: string;
+	readonly #onTouched: (id: string, revision: number) => void;
+	readonly #appends = new GroupCommit((appends: Append[]) => this.#appendAll(appends));
+
+	constructor(pool: pg.Pool, channel: string, onTouched: (id: string, revision: number) => void) {
+		this.#pool = pool;
+		this.#channel = channel;
+		this.#onTouched = onTouched;
+	}
+
+	submit(submission: StoredSubmission): Promise<Submitted> {
+		return transact(this.#pool, (client) => submit(client, submission));
+	}
+
+	begin(id: string, worker: string): Promise<boolean> {
+		return this.#change({ id }, async (change, [head]) => {
+			if (!head || head.status === "done") return false;
+			const attempt = head.attempt + 1;
+			await change.client.query(
+				`UPDATE rollouts SET attempt = $2, status = 'running', phase = 'create', worker = $3, started_at = $4,
+					sandbox_id = NULL, session_id = NULL, calls = 0, prompt_tokens = 0, completion_tokens = 0
+				WHERE position = $1`,
+				[head.position, attempt, worker, change.at],
+			);
+			await change.append(head, [{ type: "rollout-start", attempt, worker }]);
+			return true;
+		});
+	}
+
+	async patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean> {
+		const { rows } = await this.#pool.query<{ revision: number }>(
+			`WITH changed AS (
+				UPDATE rollouts SET revision = revision + 1, phase = coalesce($3, phase),
+					sandbox_id = coalesce($4, sandbox_id), session_id = coalesce($5, session_id),
+					calls = coalesce($6, calls), prompt_tokens = coalesce($7, prompt_tokens),
+					completion_tokens = coalesce($8, completion_tokens)
+				WHERE id = $1 AND attempt = $2 AND status = 'running' RETURNING id, revision
+			) SELECT revision, pg_notify($9, id || ' ' || revision) FROM changed`,
+			[
+				id,
+				attempt,
+				patch.phase ?? null,
+				patch.sandboxId ?? null,
+				patch.sessionId ?? null,
+				patch.calls ?? null,
+				patch.promptTokens ?? null,
+				patch.completionTokens ?? null,
+				this.#channel,
+			],
+		);
+		for (const row of rows) this.#onTouched(id, row.revision);
+		return rows.length > 0;
+	}
+
+	requeue(id: string, attempt: number, failure: Failure): Promise<boolean> {
+		return this.#change({ id }, async (change, [head]) => {
+			if (head?.status !== "running" || head.attempt !== attempt) return false;
+			await change.append(head, [{ type: "attempt-failed", attempt, failure }]);
+			if (head.abort_requested) {
+				await change.end(head, ABORTED);
+				return true;
+			}
+			await change.client.query(
+				"UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL WHERE position = $1",
+				[head.position],
+			);
+			return true;
+		});
+	}
+
+	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean> {
+		return this.#change({ id }, async (change, [head]) => {
+			if (!head || head.status === "done" || head.attempt !== attempt) return false;
+			await change.end(head, end);
+			return true;
+		});
+	}
+
+	requestAbort(target: AbortTarget): Promise<string[]> {
+		return this.#change(target, async (change, heads) => {
+			const open = heads.filter((head) => head.status !== "done");
+			await change.client.query("UPDATE rollouts SET abort_requested = true WHERE position = ANY($1)", [
+				open.map((head) => head.position),
+			]);
+			for (const head of open) {
+				if (head.status === "queued") await change.end(head, ABORTED);
+				else await change.append(head, []);
+			}
+			return open.map((head) => head.id);
+		});
+	}
+
+	/** The sequence number of the first event, or 0 when refused. */
+	append(id: string, attempt: number, events: EventBody[], at: number): Promise<number> {
+		return this.#appends.add({ id, attempt, at, bodies: events.map((event) => JSON.stringify(event)) });
+	}
+
+	post(id: string, command: string): Promise<boolean> {
+		return this.#change({ id }, async (change, [head]) => {
+			if (!head || head.status === "done") return false;
+			await change.client.query("INSERT INTO commands (rollout_id, body) VALUES ($1, $2)", [id, command]);
+			await change.append(head, []);
+			return true;
+		});
+	}
+
+	/** One taker at a time, so that each command goes to one of them. */
+	takeCommands(id: string): Promise<string[]> {
+		return transact(this.#pool, async (client) => {
+			await client.query("SELECT 1 FROM rollouts WHERE id = $1 FOR UPDATE", [id]);
+			const { rows } = await client.query<{ body: string }>(
+				`WITH taken AS (DELETE FROM commands WHERE rollout_id = $1 RETURNING position, body)
+				SELECT body FROM taken ORDER BY position`,
+				[id],
+			);
+			return rows.map((row) => row.body);
+		});
+	}
+
+	settled(): Promise<void> {
+		return this.#appends.settled();
+	}
+
+	async #change<T>(target: AbortTarget, decide: (change: Change, heads: Head[]) => Promise<T>): Promise<T> {
+		const change = await transact(this.#pool, async (client) => {
+			const changing = new Change(client, this.#channel);
+			const result = await decide(changing, await lock(client, target));
+			return { result, touched: changing.touched };
+		});
+		for (const [id, revision] of change.touched) this.#onTouched(id, revision);
+		return change.result;
+	}
+
+	async #appendAll(appends: Append[]): Promise<number[]> {
+		const { firsts, touched } = await transact(this.#pool, async (client) => {
+			const { rows } = await client.query<Head>(
+				`SELECT position, id, status, attempt, last_seq FROM rollouts WHERE id = ANY($1) ORDER BY position FOR UPDATE`,
+				[[...new Set(appends.map((append) => append.id))]],
+			);
+			const heads = new Map(rows.map((head) => [head.id, head]));
+			const events = new EventRows();
+			const firsts = appends.map(({ id, attempt, bodies, at }) => {
+				const head = heads.get(id);
+				if (!head || head.status === "done" || head.attempt !== attempt) return 0;
+				return events.add(head, bodies, at);
+			});
+			return { firsts, touched: await events.write(client, this.#channel) };
+		});
+		for (const [id, revision] of touched) this.#onTouched(id, revision);
+		return firsts;
+	}
+}
+
+async function lock(client: pg.PoolClient, target: AbortTarget): Promise<Head[]> {
+	const [column, value] =
+		"id" in target
+			? ["id", target.id]
+			: "groupId" in target
+				? ["group_id", target.groupId]
+				: ["batch_id", target.batchId];
+	const { rows } = await client.query<Head>(
+		`SELECT position, id, status, attempt, last_seq, abort_requested FROM rollouts
+		WHERE ${column} = $1 ORDER BY position FOR UPDATE`,
+		[value],
+	);
+	return rows;
+}
+
+/** One transaction on locked rollouts. */
+class Change {
+	readonly client: pg.PoolClient;
+	readonly at = Date.now();
+	readonly touched: [string, number][] = [];
+	readonly #channel: string;
+
+	constructor(client: pg.PoolClient, channel: string) {
+		this.client = client;
+		this.#channel = channel;
+	}
+
+	/** Without events: only lets the watchers know. */
+	async append(head: Head, events: EventBody[]): Promise<void> {
+		const rows = new EventRows();
+		rows.add(
+			head,
+			events.map((event) => JSON.stringify(event)),
+			this.at,
+		);
+		this.touched.push(...(await rows.write(this.client, this.#channel)));
+	}
+
+	async end(head: Head, end: RolloutEnd): Promise<void> {
+		const { outcome, reward, failure, summary } = end;
+		await this.append(head, [{ type: "rollout-end", outcome, reward, failure, attempt: head.attempt }]);
+		await this.client.query(
+			`UPDATE rollouts SET status = 'done', phase = 'done', finished_at = $2, outcome = $3, reward = $4, failure = $5
+			WHERE position = $1`,
+			[head.position, this.at, outcome, reward, failure === null ? null : JSON.stringify(failure)],
+		);
+		if (summary !== null) {
+			const text = JSON.stringify(summary);
+			await this.client.query("UPDATE rollout_bodies SET summary = $2 WHERE position = $1", [
+				head.position,
+				text,
+			]);
+		}
+		await this.client.query("DELETE FROM secrets WHERE rollout_id = $1", [head.id]);
+		await this.client.query("DELETE FROM commands WHERE rollout_id = $1", [head.id]);
+	}
+}
+
+/** Events of one transaction, numbered as they come and written together. */
+class EventRows {
+	readonly #heads = new Map<number, Head>();
+	readonly #rollouts: number[] = [];
+	readonly #seqs: number[] = [];
+	readonly #ats: number[] = [];
+	readonly #bodies: string[] = [];
+
+	add(head: Head, bodies: string[], at: number): number {
+		const first = head.last_seq + 1;
+		this.#heads.set(head.position, head);
+		for (const body of bodies) {
+			head.last_seq += 1;
+			this.#rollouts.push(head.position);
+			this.#seqs.push(head.last_seq);
+			this.#ats.push(at);
+			this.#bodies.push(body);
+		}
+		return first;
+	}
+
+	/** The rollouts touched, with their new revisions. */
+	async write(client: pg.PoolClient, channel: string): Promise<[string, number][]> {
+		const heads = [...this.#heads.values()];
+		if (heads.length === 0) return [];
+		if (this.#bodies.length > 0) {
+			await client.query(
+				`INSERT INTO events (rollout, seq, at, body)
+				SELECT * FROM unnest($1::bigint[], $2::integer[], $3::double precision[], $4::text[])`,
+				[this.#rollouts, this.#seqs, this.#ats, this.#bodies],
+			);
+		}
+		const { rows } = await client.query<{ id: string; revision: number }>(
+			`WITH changed AS (
+				UPDATE rollouts SET last_seq = given.seq, revision = revision + 1
+				FROM unnest($1::bigint[], $2::integer[]) AS given (position, seq)
+				WHERE rollouts.position = given.position RETURNING id, revision
+			) SELECT id, revision, pg_notify($3, id || ' ' || revision) FROM changed`,
+			[heads.map((head) => head.position), heads.map((head) => head.last_seq), channel],
+		);
+		return rows.map((row) => [row.id, row.revision]);
+	}
+}

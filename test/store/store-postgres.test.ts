@@ -1,0 +1,99 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import pg from "pg";
+import { afterAll, expect, type TestContext, test } from "vitest";
+import { openPostgresStore } from "../../src/store/postgres.ts";
+import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
+import { running, type StoreFixture, submitOne, watchUntil } from "./conformance.ts";
+import { dataConformance } from "./conformance-data.ts";
+import { eventConformance } from "./conformance-events.ts";
+import { rolloutConformance } from "./conformance-rollouts.ts";
+
+let server: Promise<Postgres> | null = null;
+let schemas = 0;
+
+afterAll(async () => (await server)?.[Symbol.asyncDispose]());
+
+/** One server for the file, one schema for each test. */
+async function openFixture(
+	context: TestContext,
+): Promise<StoreFixture & { postgres: Postgres; schema: string }> {
+	requirePostgres(context);
+	server ??= startPostgres({ fsync: "off" });
+	const postgres = await server;
+	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
+	const schema = `test_${++schemas}`;
+	return {
+		postgres,
+		schema,
+		address: { type: "postgres", url: postgres.url, schema, home },
+		open: () => openPostgresStore({ url: postgres.url, schema, home, connections: 3 }),
+		holds: async (words) => {
+			const dump = await postgres.dump(schema);
+			return dump.includes(words) || dump.includes(Buffer.from(words).toString("hex"));
+		},
+		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
+	};
+}
+
+rolloutConformance("the PostgreSQL store", openFixture);
+eventConformance("the PostgreSQL store", openFixture);
+dataConformance("the PostgreSQL store", openFixture);
+
+test("ten stores that open an empty database at once all come up on one schema", async (context) => {
+	await using fixture = await openFixture(context);
+	const stores = await Promise.all(Array.from({ length: 10 }, () => fixture.open()));
+	const { id } = await submitOne(stores[0]!);
+	for (const store of stores) expect((await store.get(id))?.id).toBe(id);
+	await Promise.all(stores.map((store) => store[Symbol.asyncDispose]()));
+});
+
+test("a watcher whose connection was cut hears of what happened meanwhile", async (context) => {
+	await using fixture = await openFixture(context);
+	await using store = await fixture.open();
+	await using other = await fixture.open();
+	const { id } = await running(store);
+	const ready = watchUntil(store, id, async () => (await store.get(id))?.phase === "setup");
+	await other.patch(id, 1, { phase: "setup" });
+	await ready;
+	const heard = watchUntil(store, id, async () => (await store.get(id))?.phase === "verify");
+	const client = new pg.Client(fixture.postgres.url);
+	await client.connect();
+	const { rowCount } = await client.query(
+		"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE $1",
+		[`LISTEN "paddock_${fixture.schema}"`],
+	);
+	await client.end();
+	expect(rowCount).toBe(1);
+	await other.patch(id, 1, { phase: "verify" });
+	await heard;
+});
+
+test("with a shared folder, traces and blobs lie there and not in the database", async (context) => {
+	await using fixture = await openFixture(context);
+	const { home } = fixture.address;
+	const open = () =>
+		openPostgresStore({
+			url: fixture.postgres.url,
+			schema: fixture.schema,
+			home,
+			blobDirectory: join(home, "shared"),
+		});
+	await using one = await open();
+	await using two = await open();
+	const { id } = await running(one);
+	await one.putBlob(id, "agent.log", Buffer.from("in-the-folder"));
+	await one.appendTrace(id, 1, Buffer.from("in-the-folder"));
+	expect((await two.getBlob(id, "agent.log"))?.toString()).toBe("in-the-folder");
+	for await (const chunk of two.readTrace(id, 1)) expect(Buffer.from(chunk).toString()).toBe("in-the-folder");
+	expect(await fixture.holds("in-the-folder")).toBe(false);
+});
+
+test("a database that is not there is said in one sentence, without the password", async (context) => {
+	await using fixture = await openFixture(context);
+	const url = "postgresql://user:hunter2@127.0.0.1:1/none";
+	const opening = openPostgresStore({ url, home: fixture.address.home });
+	await expect(opening).rejects.toThrow(/PostgreSQL cannot be reached: .*PADDOCK_DATABASE_URL/);
+	await expect(opening).rejects.not.toThrow(/hunter2/);
+});
