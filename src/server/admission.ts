@@ -3,11 +3,13 @@ import { ProblemError } from "./problem.ts";
 
 const RETRY_AFTER_S = 10;
 
-/** Lets new rollouts in while the queue has room; counts those being stored right now, so that a burst cannot slip by. */
+/** Lets new rollouts in while the queue has room, one look at a time, so that a burst cannot slip past the limit. */
 export class Admission {
 	readonly limit: number;
 	readonly #paddock: Paddock;
+	/** Let in, but not yet stored for certain. */
 	#entering = 0;
+	#lastLook: Promise<unknown> = Promise.resolve();
 
 	constructor(paddock: Paddock, limit: number) {
 		this.#paddock = paddock;
@@ -15,22 +17,30 @@ export class Admission {
 	}
 
 	async admit<T>(count: number, store: () => Promise<T>): Promise<T> {
-		this.#entering += count;
+		const look = this.#lastLook.then(() => this.#enter(count));
+		this.#lastLook = look.catch(() => {});
+		await look;
 		try {
-			const depth = await this.#paddock.queue.depth();
-			if (depth + this.#entering > this.limit) throw queueFull(depth, count, this.limit);
 			return await store();
 		} finally {
 			this.#entering -= count;
 		}
 	}
+
+	async #enter(count: number): Promise<void> {
+		// Taken before the look: whoever gets stored meanwhile is rather counted twice than not at all.
+		const entering = this.#entering;
+		const waiting = (await this.#paddock.queue.depth()) + entering;
+		if (waiting + count > this.limit) throw queueFull(waiting, count, this.limit);
+		this.#entering += count;
+	}
 }
 
-function queueFull(depth: number, count: number, limit: number): ProblemError {
+function queueFull(waiting: number, count: number, limit: number): ProblemError {
 	return new ProblemError(
 		429,
 		"queue_full",
-		`${depth} rollouts wait and ${count} more would pass the limit of ${limit}; try again later or raise PADDOCK_QUEUE_LIMIT`,
+		`${waiting} rollouts wait and ${count} more would pass the limit of ${limit}; try again later or raise PADDOCK_QUEUE_LIMIT`,
 		{ "retry-after": String(RETRY_AFTER_S) },
 	);
 }
