@@ -21,6 +21,14 @@ export class UpstreamFault extends Error {
 		this.retryAfterMs = options.retryAfterMs ?? null;
 	}
 
+	/** The same without a secret: endpoints like to quote the key they refuse. */
+	without(secret: string | undefined): UpstreamFault {
+		if (!secret || !this.message.includes(secret)) return this;
+		const { status, retryable, retryAfterMs } = this;
+		const options = { retryable, retryAfterMs, ...(status === null ? {} : { status }) };
+		return new UpstreamFault(this.code, this.message.replaceAll(secret, "[key]"), options);
+	}
+
 	toFailure(): Failure {
 		return { boundary: "provider", code: this.code, message: this.message, retryable: this.retryable };
 	}
@@ -29,7 +37,7 @@ export class UpstreamFault extends Error {
 const OVERFLOW =
 	/context[_ -]?length|maximum context|context window|prompt (is )?too long|input (is )?too long|exceeds? the (model'?s )?(maximum|context)|reduce the length/i;
 
-/** An error answer → what it means for the rollout. `text` is already free of secrets. */
+/** An error answer → what it means for the rollout. */
 export function faultOfStatus(status: number, text: string, retryAfterMs: number | null): UpstreamFault {
 	const message = `the model endpoint answered ${status}: ${summary(text)}`;
 	if (status === 429) return new UpstreamFault("rate_limited", message, { status, retryAfterMs });

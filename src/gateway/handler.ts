@@ -3,7 +3,9 @@ import type { Duplex } from "node:stream";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { BodyError, parseBody, readBody } from "./body.ts";
+import { messages } from "./dialects/anthropic-messages.ts";
 import { chat } from "./dialects/openai-chat.ts";
+import { responses } from "./dialects/openai-responses.ts";
 import type { Protocol } from "./dialects/protocol.ts";
 import type { EngineBook } from "./engines.ts";
 import { codeForAgent, Ledger } from "./guards.ts";
@@ -25,7 +27,9 @@ export interface HandlerParts {
 	boxOf: (socket: Duplex) => string | null;
 }
 
-const PROTOCOLS = new Map<string, Protocol>([chat].map((protocol) => [`/v1${protocol.path}`, protocol]));
+const PROTOCOLS = new Map<string, Protocol>(
+	[chat, responses, messages].map((protocol) => [`/v1${protocol.path}`, protocol]),
+);
 
 /** Who is it, what do they want, may they: then the relay takes over. */
 export class Handler {

@@ -11,6 +11,8 @@ export interface GatewayLimits {
 	connectMs: number;
 	upstreamHeadersMs: number;
 	upstreamChunkMs: number;
+	/** The same for an answer that comes in one piece: nothing is heard until all of it is sampled. */
+	upstreamWholeMs: number;
 	/** Upstream requests that may fail in a row for one and the same request of the agent. */
 	maxFailures: number;
 	/** The same for an endpoint that accepts and then stays silent: each one costs a whole timeout. */
@@ -35,6 +37,7 @@ export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
 	connectMs: 10_000,
 	upstreamHeadersMs: 120_000,
 	upstreamChunkMs: 120_000,
+	upstreamWholeMs: 600_000,
 	maxFailures: 4,
 	maxHangs: 2,
 	retryDelayMs: 500,

@@ -42,7 +42,7 @@ export async function receive(reception: Reception): Promise<() => void> {
 				body: patched.body,
 				streams: patched.engineStreams,
 				headers: reception.forwarded,
-				headersMs: limits.upstreamHeadersMs,
+				headersMs: patched.engineStreams ? limits.upstreamHeadersMs : limits.upstreamWholeMs,
 				chunkMs: limits.upstreamChunkMs,
 				signal: reception.signal,
 			},
@@ -99,7 +99,8 @@ class AnswerReceiver implements Receiver {
 		}
 		const body = transcript.takeWhole(this.#json());
 		if (!patched.agentStreams) return () => reply.sendJson(200, body);
-		const events = transcript.toEvents(body);
+		const events = transcript.toEvents?.(body);
+		if (!events) throw new Error("this protocol is never asked unstreamed for an agent that streams");
 		return () => reply.release(events);
 	}
 
@@ -147,15 +148,9 @@ class AnswerReceiver implements Receiver {
 	}
 
 	#faultOfBody(): UpstreamFault {
-		const { draft, endpoint } = this.#reception;
-		const text = scrub(Buffer.concat(this.#body).toString("utf8"), endpoint.apiKey);
-		return faultOfStatus(draft.upstreamStatus!, text, retryAfterMs(this.#headers));
+		const text = Buffer.concat(this.#body).toString("utf8");
+		return faultOfStatus(this.#reception.draft.upstreamStatus!, text, retryAfterMs(this.#headers));
 	}
-}
-
-/** Endpoints like to quote the key they refuse. */
-function scrub(text: string, apiKey: string | undefined): string {
-	return apiKey ? text.replaceAll(apiKey, "[key]") : text;
 }
 
 function retryAfterMs(headers: IncomingHttpHeaders): number | null {

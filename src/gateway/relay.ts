@@ -5,7 +5,7 @@ import { messageOf } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
-import type { Engine } from "./engines.ts";
+import { type Engine, learnFromAnswer, learnFromFault, toLosses } from "./engines.ts";
 import { faultOfError, type UpstreamFault } from "./fault.ts";
 import { codeForAgent, judge, Ledger } from "./guards.ts";
 import type { GatewayLimits } from "./limits.ts";
@@ -75,12 +75,18 @@ async function converse(call: Call): Promise<Ending> {
 	for (;;) {
 		try {
 			const deliver = await attempt(call);
+			if (call.draft.captures) learnFromAnswer(call.parts.engine, call.draft.transcript!);
 			call.tap.overflows = call.request.origin.purpose === "compaction" ? call.tap.overflows : 0;
 			return { complete: true, error: null, deliver };
 		} catch (error) {
 			if (call.flight.signal.aborted) return cutEnding(call);
-			const fault = faultOfError(error as Error, call.draft.upstreamStatus !== null);
-			if (learn(call, fault)) continue;
+			const { apiKey } = call.tap.options.endpoint;
+			const fault = faultOfError(error as Error, call.draft.upstreamStatus !== null).without(apiKey);
+			if (
+				!call.reply.isStarted &&
+				learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch)
+			)
+				continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;
 		}
@@ -106,6 +112,7 @@ async function attempt(call: Call): Promise<() => void> {
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
 	draft.patch = patched.patch;
+	draft.losses = toLosses(parts.engine);
 	draft.upstreamStatus = null;
 	draft.transcript = request.protocol.open(patched.hidden);
 	reply.forget();
@@ -121,44 +128,6 @@ async function attempt(call: Call): Promise<() => void> {
 		signal: call.flight.signal,
 	});
 }
-
-/** A refused field is left out from now on, for everybody who uses this endpoint. True: try again at once. */
-function learn(call: Call, fault: UpstreamFault): boolean {
-	const { engine } = call.parts;
-	if (fault.code !== "provider_rejected" || call.reply.isStarted) return false;
-	const text = fault.message;
-	if (
-		!engine.wantsMaxCompletionTokens &&
-		/max_completion_tokens/.test(text) &&
-		"max_tokens" in call.draft.body
-	) {
-		engine.wantsMaxCompletionTokens = true;
-		return true;
-	}
-	const added = Object.entries(call.draft.patch).filter(
-		([field, value]) => value !== null && DROPPABLE.has(field),
-	);
-	const refused = added.map(([field]) => field).filter((field) => new RegExp(`\\b${field}\\b`).test(text));
-	if (refused.length === 0) return false;
-	for (const field of refused) {
-		engine.refused.add(field);
-		call.draft.losses.push(`${field} refused`);
-	}
-	return true;
-}
-
-const DROPPABLE = new Set([
-	"logprobs",
-	"top_logprobs",
-	"return_token_ids",
-	"return_meta_info",
-	"include_reasoning",
-	"stream_options",
-	"chat_template_kwargs",
-	"temperature",
-	"top_p",
-	"seed",
-]);
 
 /** Decides about a fault: null means wait is over, try again. */
 async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null> {

@@ -28,6 +28,7 @@ class HttpGateway implements Gateway {
 	readonly #connections = new Map<Duplex, string | null>();
 	readonly #listeners: TcpServer[] = [];
 	readonly #dispatcher: Agent;
+	readonly #engines: EngineBook;
 	readonly #server: Server;
 
 	constructor(limits: GatewayLimits, log: GatewayLog) {
@@ -40,9 +41,10 @@ class HttpGateway implements Gateway {
 			// A hostile endpoint cannot fill our memory with headers.
 			maxHeaderSize: 64 * 1024,
 		});
+		this.#engines = new EngineBook(this.#dispatcher);
 		const handler = new Handler({
 			keys: this.#keys,
-			engines: new EngineBook(this.#dispatcher),
+			engines: this.#engines,
 			dispatcher: this.#dispatcher,
 			limits,
 			log,
@@ -80,6 +82,8 @@ class HttpGateway implements Gateway {
 		});
 		this.#keys.add(tap.key, { type: "tap", tap });
 		this.#taps.add(tap);
+		// Found out while the agent boots, so that the first call need not wait.
+		void this.#engines.know(options.endpoint);
 		return tap;
 	}
 

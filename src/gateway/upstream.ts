@@ -84,20 +84,23 @@ export function send(dispatcher: Dispatcher, request: UpstreamRequest, receiver:
 	return promise;
 }
 
-function toHeaders({ endpoint, protocol, streams, headers }: UpstreamRequest): Record<string, string> {
+function toHeaders(request: UpstreamRequest): Record<string, string> {
+	const { endpoint, streams, headers } = request;
 	return {
 		...headers,
 		"content-type": "application/json",
 		accept: streams ? "text/event-stream" : "application/json",
 		"accept-encoding": "identity",
-		...(endpoint.apiKey === undefined ? {} : toCredentials(endpoint.apiKey, protocol)),
+		...(endpoint.apiKey === undefined ? {} : toCredentials(endpoint.apiKey, request)),
 	};
 }
 
-/** Anthropic's own API reads x-api-key; engines that imitate it read either. */
-function toCredentials(apiKey: string, protocol: Protocol): Record<string, string> {
+/** Anthropic's own API reads x-api-key and mistakes a bearer for something else; engines that imitate it want a bearer. */
+function toCredentials(apiKey: string, { protocol, endpoint }: UpstreamRequest): Record<string, string> {
 	const bearer = { authorization: `Bearer ${apiKey}` };
-	return protocol.name === "messages" ? { "x-api-key": apiKey } : bearer;
+	if (protocol.name !== "messages") return bearer;
+	const isAnthropic = new URL(endpoint.baseUrl).hostname.endsWith("anthropic.com");
+	return { ...(isAnthropic ? {} : bearer), "x-api-key": apiKey };
 }
 
 /** The agent's headers that mean something to an engine or a router in front of it; never its key or our own. */

@@ -2,6 +2,7 @@ import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../fault.ts";
 import { type SseEvent, toSse } from "../sse.ts";
 import { ChatMessage } from "./chat-message.ts";
+import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
 import {
 	type Hidden,
 	isObject,
@@ -60,7 +61,7 @@ class ChatTranscript implements Transcript {
 			this.isEnded = true;
 			return { forward: null, last: true };
 		}
-		const { value: chunk, isRepaired } = parseChunk(event.data);
+		const { value: chunk, isRepaired } = parseEventData(event.data);
 		this.#readCommon(chunk);
 		const choice = toArray(chunk.choices).find((entry) => isObject(entry) && toCount(entry.index) === 0);
 		if (isObject(choice)) this.#readChoice(choice);
@@ -195,31 +196,6 @@ function remove(holder: JsonObject, field: string): boolean {
 	if (holder[field] === undefined) return false;
 	delete holder[field];
 	return true;
-}
-
-function parseChunk(data: string): { value: JsonObject; isRepaired: boolean } {
-	const value = tryParse(data);
-	if (isObject(value)) return { value, isRepaired: false };
-	// Python engines may print NaN and Infinity, which JSON has no words for.
-	const repaired = tryParse(data.replace(/([:[,]\s*)(?:-?Infinity|NaN)(?=\s*[,}\]])/g, "$1null"));
-	if (isObject(repaired)) return { value: repaired, isRepaired: true };
-	throw new UpstreamFault("provider_malformed", "the model endpoint sent an event that is not a JSON object");
-}
-
-function tryParse(data: string): unknown {
-	try {
-		return JSON.parse(data);
-	} catch {
-		return undefined;
-	}
-}
-
-function faultOfErrorEvent(error: unknown): UpstreamFault {
-	const message = isObject(error) ? toText(error.message) : toText(error);
-	return new UpstreamFault(
-		"provider_error",
-		`the model endpoint reported an error in its stream: ${(message ?? "no text").slice(0, 500)}`,
-	);
 }
 
 /** SGLang's triples (logprob, token id, text). */

@@ -24,8 +24,8 @@ export interface Transcript {
 	take(event: SseEvent): Step;
 	/** The engine's whole, unstreamed answer; returns what the agent gets of it. */
 	takeWhole(body: JsonObject): JsonObject;
-	/** The whole answer as events, for an agent that asked for a stream. */
-	toEvents(body: JsonObject): string[];
+	/** The whole answer as events, for an agent that asked for a stream; only where engines cannot stream everything. */
+	toEvents?(body: JsonObject): string[];
 	/** The stream is over: whatever is missing for a proper end, or a fault when it was not one. */
 	close(): string[];
 	/** The engine said its last word, whatever the connection still does. */
