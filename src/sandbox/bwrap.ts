@@ -4,6 +4,7 @@ import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../model/task.ts";
 import { type Cgroup, freezeCgroup, killCgroup } from "./cgroup.ts";
 import type { InitConfig, Launched } from "./launch.ts";
+import { killProcess } from "./orphans.ts";
 import type { Staged } from "./staging.ts";
 import { Tail } from "./tail.ts";
 
@@ -40,6 +41,8 @@ export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 	const child = spawn("/bin/sh", ["-c", WRAPPER, "sh", ...wrapperArguments(plan)], {
 		cwd: "/",
 		env: {},
+		// Out of the terminal's process group: Ctrl-C is for the program, which then closes its boxes in order.
+		detached: true,
 		stdio: ["ignore", "pipe", "pipe", "pipe", seccomp, "pipe"],
 	});
 	closeSync(seccomp);
@@ -51,16 +54,23 @@ export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 	pipe.on("error", () => {});
 	pipe.end(`${bwrapArguments(plan).join("\0")}\0`);
 	const inner = innerPid((child.stdio as unknown[])[INFO_FD] as Readable);
+	let frozen = false;
+	const setFrozen = async (wanted: boolean) => {
+		frozen = wanted;
+		return freezeCgroup(plan.cgroup, wanted);
+	};
 	return {
 		facts: plan.facts,
 		exited,
 		kill: async () => {
 			await killBwrap(child, inner, plan.cgroup);
+			// A frozen process dies only when it is thawed.
+			if (frozen) await setFrozen(false);
 			await exited;
 		},
-		freeze: () => freezeCgroup(plan.cgroup, true),
+		freeze: () => setFrozen(true),
 		thaw: async () => {
-			await freezeCgroup(plan.cgroup, false);
+			await setFrozen(false);
 		},
 	};
 }
@@ -134,21 +144,12 @@ async function killBwrap(child: ChildProcess, inner: Promise<number | null>, cgr
 	const pid = await Promise.race([inner, new Promise<null>((done) => setTimeout(done, 1_000, null))]);
 	if (child.exitCode !== null || child.signalCode !== null) return;
 	if (pid === null) child.kill("SIGKILL");
-	else killQuietly(pid);
-	await freezeCgroup(cgroup, false);
+	else killProcess(pid);
 	const fallback = setTimeout(async () => {
 		child.kill("SIGKILL");
 		await killCgroup(cgroup).catch(() => {});
 	}, 2_000);
 	child.once("exit", () => clearTimeout(fallback));
-}
-
-function killQuietly(pid: number): void {
-	try {
-		process.kill(pid, "SIGKILL");
-	} catch (error) {
-		if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-	}
 }
 
 function exitOf(child: ChildProcess, words: Tail): Promise<string> {
@@ -161,17 +162,19 @@ function exitOf(child: ChildProcess, words: Tail): Promise<string> {
 	});
 }
 
-/** The pid of the box's first process as the host sees it; null when bubblewrap never got that far. */
-async function innerPid(info: Readable): Promise<number | null> {
-	let text = "";
-	try {
-		for await (const chunk of info) {
-			text += chunk;
-			const pid = /"child-pid":\s*(\d+)/.exec(text)?.[1];
-			if (pid !== undefined) return Number(pid);
-		}
-	} catch {
-		return null;
-	}
-	return null;
+/**
+ * The pid of the box's first process as the host sees it; null when bubblewrap never got that far. The pipe is read
+ * to its end: closed early, it would kill the writer.
+ */
+function innerPid(info: Readable): Promise<number | null> {
+	return new Promise((resolve) => {
+		let text = "";
+		info.on("data", (chunk: Buffer) => {
+			text += chunk.toString();
+			const pid = /"child-pid":\s*(\d+)\D/.exec(text)?.[1];
+			if (pid !== undefined) resolve(Number(pid));
+		});
+		info.on("close", () => resolve(null));
+		info.on("error", () => resolve(null));
+	});
 }

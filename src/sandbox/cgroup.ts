@@ -56,7 +56,7 @@ export async function makeCgroup(cgroup: Cgroup, limits: Limits): Promise<void> 
 	if (cgroup.version === "v1") await limitV1(cgroup.folders, limits);
 }
 
-export async function freezeCgroup(cgroup: Cgroup, frozen: boolean): Promise<boolean> {
+async function setFrozen(cgroup: Cgroup, frozen: boolean): Promise<boolean> {
 	if (cgroup.version === "v2") {
 		await writeFile(join(cgroup.folders[0]!, "cgroup.freeze"), frozen ? "1" : "0");
 		return settled(join(cgroup.folders[0]!, "cgroup.events"), frozen ? "frozen 1" : "frozen 0");
@@ -68,6 +68,17 @@ export async function freezeCgroup(cgroup: Cgroup, frozen: boolean): Promise<boo
 	return settled(state, frozen ? "FROZEN" : "THAWED");
 }
 
+/** False where nothing can be frozen, and when the group has gone meanwhile. */
+export async function freezeCgroup(cgroup: Cgroup, frozen: boolean): Promise<boolean> {
+	try {
+		return await setFrozen(cgroup, frozen);
+	} catch (error) {
+		const { code } = error as NodeJS.ErrnoException;
+		if (code === "ENOENT" || code === "ENODEV") return false;
+		throw error;
+	}
+}
+
 /** Ends all that is in the group, also what is frozen: a frozen process dies only once it is thawed. */
 export async function killCgroup(cgroup: Cgroup): Promise<void> {
 	if (cgroup.version === "none" || !existsSync(cgroup.folders[0]!)) return;
@@ -76,7 +87,7 @@ export async function killCgroup(cgroup: Cgroup): Promise<void> {
 		return;
 	}
 	for (const pid of await processesOf(cgroup)) killOne(pid);
-	await freezeCgroup(cgroup, false).catch(ignoreMissing);
+	await freezeCgroup(cgroup, false);
 	for (const pid of await processesOf(cgroup)) killOne(pid);
 }
 

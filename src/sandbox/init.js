@@ -38,11 +38,17 @@ async function start() {
 	for (const { port, to } of config.forwards) ports.push(await forward(port, to));
 	const control = net.connect({ path: config.control });
 	control.on("error", () => process.exit(71));
-	control.on("close", () => process.exit(0));
+	control.on("close", hostIsGone);
 	control.on("connect", () => {
 		control.write(`${JSON.stringify({ hello: 1, pid: process.pid, ports, hidden: libc !== null })}\n`);
 	});
 	onLines(control, (line) => obey(JSON.parse(line)));
+}
+
+/** Where the box's end is not also the end of its processes, they are ended first. */
+async function hostIsGone() {
+	if (!config.ownPidNamespace) await killAll();
+	process.exit(0);
 }
 
 function obey(order) {
@@ -52,7 +58,7 @@ function obey(order) {
 
 /** One connection, one operation. */
 function serve(nonce) {
-	const connection = net.connect({ path: config.control, allowHalfOpen: true });
+	const connection = net.connect({ path: config.control });
 	connection.on("error", () => connection.destroy());
 	connection.on("connect", () => connection.write(`${JSON.stringify({ nonce })}\n`));
 	onFirstFrame(connection, (request, rest) => {
@@ -369,13 +375,11 @@ const at = (path) => resolve(config.home, path);
 // --- streams ---------------------------------------------------------------------------------------------------
 
 function tunnel(connection, port, rest) {
-	const inner = net.connect({ port, host: "127.0.0.1", allowHalfOpen: true });
-	inner.on("error", (error) => {
-		if (inner.connected) return connection.destroy();
-		fail(connection, error);
-	});
+	const inner = net.connect({ port, host: "127.0.0.1" });
+	const refused = (error) => fail(connection, error);
+	inner.on("error", refused);
 	inner.on("connect", () => {
-		inner.connected = true;
+		inner.removeListener("error", refused);
 		send(connection, RESULT, "{}");
 		if (rest.length > 0) inner.write(rest);
 		splice(connection, inner);
@@ -383,10 +387,8 @@ function tunnel(connection, port, rest) {
 }
 
 function forward(port, to) {
-	const server = net.createServer({ allowHalfOpen: true }, (inner) => {
-		const outer = net.connect({ path: to, allowHalfOpen: true });
-		inner.on("error", () => outer.destroy());
-		outer.on("error", () => inner.destroy());
+	const server = net.createServer((inner) => {
+		const outer = net.connect({ path: to });
 		splice(inner, outer);
 	});
 	return new Promise((succeed, reject) => {
@@ -395,13 +397,25 @@ function forward(port, to) {
 	});
 }
 
+/**
+ * Either end's hanging up ends both, once what was on its way has arrived. This runtime's sockets know no
+ * half-close, so there is none to pass on.
+ */
 function splice(left, right) {
-	left.pipe(right);
-	right.pipe(left);
-	left.on("close", () => right.destroy());
-	right.on("close", () => left.destroy());
-	left.on("error", () => right.destroy());
-	right.on("error", () => left.destroy());
+	flow(left, right);
+	flow(right, left);
+}
+
+function flow(from, to) {
+	from.on("data", (chunk) => {
+		if (to.write(chunk)) return;
+		from.pause();
+		to.once("drain", () => from.resume());
+	});
+	from.on("end", () => to.end());
+	from.on("close", () => to.end());
+	from.on("error", () => to.end());
+	from.resume();
 }
 
 /** False when the host is not keeping up. */
@@ -425,13 +439,19 @@ function sendFrame(connection, type, body) {
 
 function finish(connection, result) {
 	send(connection, RESULT, JSON.stringify(result));
-	connection.end();
-	connection.resume();
+	leave(connection);
 }
 
 function fail(connection, error) {
 	send(connection, FAILED, JSON.stringify({ code: error.code ?? "EIO", message: error.message }));
-	connection.end();
+	leave(connection);
+}
+
+/** The host hangs up once it has read the last word; hanging up first, with input unread, could cost it that word. */
+function leave(connection) {
+	connection.removeAllListeners("data");
+	connection.on("data", () => {});
+	connection.on("end", () => connection.destroy());
 	connection.resume();
 }
 

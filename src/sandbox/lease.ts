@@ -13,7 +13,7 @@ export const Lease = z.object({
 	boxId: z.string(),
 	owner: Owner,
 	/** Dedicated to this box; null where boxes run under the owner's uid. */
-	uid: z.int().nullable(),
+	uid: z.int().min(60_000).nullable(),
 	runDirectory: z.string(),
 	cgroup: z.object({ version: z.enum(["v2", "v1", "none"]), folders: z.array(z.string()), note: z.string() }),
 	createdAt: z.string(),

@@ -1,11 +1,13 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readdir, readFile, rm } from "node:fs/promises";
+import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
+import type { Duplex } from "node:stream";
 import { findAgentBinary } from "../host/binary.ts";
 import { type BoxSpec, HOME } from "../model/task.ts";
 import { openBox } from "./box.ts";
 import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
-import { killCgroup, type Limits, makeCgroup, planCgroup, removeCgroup, toLimits } from "./cgroup.ts";
+import { type Limits, makeCgroup, planCgroup, removeCgroup, toLimits } from "./cgroup.ts";
+import { Egress } from "./egress.ts";
 import {
 	baseEnv,
 	CONTROL_SOCKET,
@@ -16,6 +18,7 @@ import {
 	type InitConfig,
 } from "./launch.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "./lease.ts";
+import { destroyOrphan, destroyRemains } from "./orphans.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { stage } from "./staging.ts";
 
@@ -65,8 +68,8 @@ class LocalProvider implements SandboxProvider {
 			await release();
 			throw error;
 		}
-		const egress = false;
-		const init = initConfig(boxId, role === "agent", egress);
+		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
+		const init = initConfig(boxId, role === "agent", egress !== null);
 		const box = await openBox({
 			id: boxId,
 			backend: this.name,
@@ -76,12 +79,16 @@ class LocalProvider implements SandboxProvider {
 			...(lease.uid === null ? {} : { socketOwner: lease.uid }),
 			...(options.signal === undefined ? {} : { signal: options.signal }),
 			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
+			...(egress === null ? {} : { onEgress: (connection: Duplex) => egress.accept(connection) }),
 			launch: () =>
 				startBwrap({
 					...{ spec, uid: lease.uid, staged, runDirectory, cgroup: lease.cgroup, init },
-					facts: describeBox(lease, spec, limits),
+					facts: { ...describeBox(lease, spec, limits), networkAsked: egress?.asked ?? [] },
 				}),
-			release,
+			release: async () => {
+				await egress?.[Symbol.asyncDispose]();
+				await release();
+			},
 		});
 		this.#open.add(box);
 		void box.closed.finally(() => this.#open.delete(box));
@@ -135,32 +142,10 @@ function describeBox(lease: Lease, spec: BoxSpec, limits: Limits): Record<string
 	};
 }
 
-/** The box is dead; what it stood on goes too, the record last. */
+/** The box is dead; whatever of it is not, and what it stood on, goes too; the record last. */
 async function releaseLease(lease: Lease, path: string): Promise<void> {
-	await removeCgroup(lease.cgroup);
-	await rm(lease.runDirectory, { recursive: true, force: true });
+	await destroyRemains(lease);
 	await dropLease(path);
-}
-
-/** Its owner is dead, so its processes should be too; whatever still runs under its group or uid is ended here. */
-async function destroyOrphan(lease: Lease): Promise<void> {
-	await killCgroup(lease.cgroup);
-	if (lease.uid !== null) await killUid(lease.uid);
-	await removeCgroup(lease.cgroup);
-	await rm(lease.runDirectory, { recursive: true, force: true });
-}
-
-async function killUid(uid: number): Promise<void> {
-	for (const name of await readdir("/proc")) {
-		if (!/^\d+$/.test(name)) continue;
-		const status = await readFile(`/proc/${name}/status`, "utf8").catch(() => "");
-		if (!new RegExp(`^Uid:\\t${uid}\\t`, "m").test(status)) continue;
-		try {
-			process.kill(Number(name), "SIGKILL");
-		} catch (error) {
-			if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-		}
-	}
 }
 
 function defaultRunRoot(): string {

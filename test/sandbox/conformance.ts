@@ -1,0 +1,633 @@
+import { once } from "node:events";
+import { type Duplex, PassThrough, Readable, Writable } from "node:stream";
+import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import { BoxSpec } from "../../src/model/task.ts";
+import type { OpenOptions, Sandbox, SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import { requirePart } from "../fixtures/parts.ts";
+
+export interface Backend {
+	name: string;
+	open(): Promise<SandboxProvider>;
+	/** Null when everything it needs is here, else how to get it. */
+	missing(): Promise<string | null>;
+	/** Whether boxes have walls: their own files, processes and network. */
+	isolated: boolean;
+	/** Merged into every box's specification. */
+	spec?: Partial<BoxSpec>;
+}
+
+/** The behaviours every backend shows. One box serves the tests that leave it usable. */
+export function conformance(backend: Backend): void {
+	describe(`a ${backend.name} box`, () => {
+		let provider: SandboxProvider;
+		let box: Sandbox;
+		let missing: string | null = null;
+		const gateway = new EchoGateway();
+
+		const open = (options: Partial<OpenOptions> = {}) =>
+			provider.open({
+				spec: BoxSpec.parse({ ...backend.spec }),
+				onGateway: (connection, boxId) => gateway.accept(connection, boxId),
+				...options,
+			});
+		const here = (context: TestContext) =>
+			requirePart(context, backend.name, missing === null, missing ?? "");
+
+		beforeAll(async () => {
+			missing = await backend.missing();
+			if (missing !== null) return;
+			provider = await backend.open();
+			box = await open();
+		});
+		afterAll(async () => {
+			if (missing === null) await provider[Symbol.asyncDispose]();
+		});
+
+		describe("exec", () => {
+			test("a string runs under bash, and how it ended is data", async (context) => {
+				here(context);
+				const result = await box.exec('echo "$((40 + 2))"; echo oops >&2; [[ a == a ]] && exit 3');
+				expect(result).toMatchObject({ exitCode: 3, signal: null, timedOut: false });
+				expect(result).toMatchObject({ stdout: "42\n", stderr: "oops\n", droppedBytes: 0 });
+			});
+
+			test("an array runs as it is, without a shell", async (context) => {
+				here(context);
+				const result = await box.exec(["printf", "%s|", "$HOME", "a b", "*", ""]);
+				expect(result.stdout).toBe("$HOME|a b|*||");
+			});
+
+			test("a signal is reported as a signal", async (context) => {
+				here(context);
+				expect(await box.exec("kill -TERM $$")).toMatchObject({ exitCode: null, signal: "SIGTERM" });
+			});
+
+			test("a program that is not there is exit code 127", async (context) => {
+				here(context);
+				const result = await box.exec(["no-such-program-anywhere"]);
+				expect(result.exitCode).toBe(127);
+				expect(result.stderr).toContain("cannot start");
+			});
+
+			test("a folder that is not there is no success", async (context) => {
+				here(context);
+				const result = await box.exec(["true"], { cwd: "/no/such/folder" });
+				expect(result.exitCode).toBe(127);
+			});
+
+			test("it starts at home, or where it is told", async (context) => {
+				here(context);
+				await box.exec("mkdir -p folder");
+				expect((await box.exec("pwd")).stdout.trim()).toBe(box.home);
+				expect((await box.exec("pwd", { cwd: `${box.home}/folder` })).stdout.trim()).toBe(
+					`${box.home}/folder`,
+				);
+			});
+
+			test("nothing of the host's environment is inherited", async (context) => {
+				here(context);
+				process.env.PADDOCK_TEST_CANARY = "must-not-travel";
+				const { stdout } = await box.exec(["env"], { env: { MINE: "yes" } });
+				const names = stdout.split("\n").map((line) => line.split("=")[0]);
+				const known = new Set(["HOME", "PATH", "LANG", "TMPDIR", "MINE", "PADDOCK_BOX", "HOSTNAME", ""]);
+				expect(names.filter((name) => !known.has(name ?? ""))).toEqual([]);
+				expect(stdout).toContain("MINE=yes");
+				expect(stdout).toContain(`HOME=${box.home}`);
+			});
+
+			test("stdin may be text, bytes or a stream, and ends", async (context) => {
+				here(context);
+				expect((await box.exec("cat", { stdin: "grüße" })).stdout).toBe("grüße");
+				const bytes = Buffer.from([0, 255, 10, 0, 128]);
+				expect((await box.exec("od -An -tu1", { stdin: bytes })).stdout.trim()).toMatch(
+					/^0\s+255\s+10\s+0\s+128$/,
+				);
+				const stream = Readable.from([Buffer.alloc(3_000_000, "a"), Buffer.alloc(2_000_000, "b")]);
+				expect((await box.exec("wc -c", { stdin: stream })).stdout.trim()).toBe("5000000");
+				expect((await box.exec("cat")).stdout).toBe("");
+			});
+
+			test("a command that ignores its input still ends", async (context) => {
+				here(context);
+				const result = await box.exec(["true"], { stdin: Buffer.alloc(8_000_000) });
+				expect(result.exitCode).toBe(0);
+			});
+
+			test("a timeout ends a command that never reads its input", async (context) => {
+				here(context);
+				const result = await box.exec("sleep 600", { stdin: Buffer.alloc(8_000_000), timeoutMs: 300 });
+				expect(result).toMatchObject({ timedOut: true, exitCode: null, signal: "SIGKILL" });
+			});
+
+			test("of too much output the tail is kept and the rest counted", async (context) => {
+				here(context);
+				const result = await box.exec("head -c 3000000 /dev/zero | tr '\\0' a; echo END", {
+					maxOutputBytes: 1000,
+				});
+				expect(result.stdout).toHaveLength(1000);
+				expect(result.stdout.endsWith("aEND\n")).toBe(true);
+				expect(result.droppedBytes).toBe(3_000_004 - 1000);
+			});
+
+			test("no byte of 20 MB is lost when the command is gone before they are read", async (context) => {
+				here(context);
+				let bytes = 0;
+				const count = (chunk: Uint8Array) => {
+					bytes += chunk.length;
+				};
+				await box.exec("head -c 20000000 /dev/zero", { onStdout: count });
+				expect(bytes).toBe(20_000_000);
+			});
+
+			test("output arrives while the command runs", async (context) => {
+				here(context);
+				const release = new AbortController();
+				let seen = "";
+				const running = box.exec("echo first; exec sleep 600", {
+					signal: release.signal,
+					onStdout: (chunk) => {
+						seen += Buffer.from(chunk).toString();
+						release.abort();
+					},
+				});
+				await expect(running).rejects.toThrow();
+				expect(seen).toBe("first\n");
+			});
+
+			test("a slow reader slows the command down instead of filling memory", async (context) => {
+				here(context);
+				const slow = new SlowSink();
+				const running = box.exec("head -c 64000000 /dev/zero; echo done >&2", { stdoutTo: slow });
+				await slow.firstChunk;
+				const before = process.memoryUsage().arrayBuffers;
+				const stillRunning = await box.exec("pgrep -x head >/dev/null && echo yes");
+				expect(stillRunning.stdout).toBe("yes\n");
+				expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(32_000_000);
+				slow.open();
+				expect(await running).toMatchObject({ exitCode: 0, stderr: "done\n" });
+				expect(slow.bytes).toBe(64_000_000);
+			});
+
+			test("a timeout kills the command with its children", async (context) => {
+				here(context);
+				const result = await box.exec("sleep 4321 & sleep 4321; echo never", { timeoutMs: 200 });
+				expect(result).toMatchObject({ timedOut: true, exitCode: null, signal: "SIGKILL", stdout: "" });
+				expect((await box.exec("pgrep -f 'sleep 432[1]'")).stdout).toBe("");
+			});
+
+			test("an abort kills the command and rejects", async (context) => {
+				here(context);
+				const controller = new AbortController();
+				const running = box.exec("echo up; exec sleep 5432", {
+					signal: controller.signal,
+					onStdout: () => controller.abort(),
+				});
+				await expect(running).rejects.toMatchObject({ name: "AbortError" });
+				await vanished(box, "sleep 543[2]");
+			});
+
+			test("a signal that is already aborted starts nothing", async (context) => {
+				here(context);
+				await expect(box.exec("touch started", { signal: AbortSignal.abort() })).rejects.toThrow();
+				expect(await box.exists("started")).toBe(false);
+			});
+
+			test("a background child that holds the pipes does not hold the command", async (context) => {
+				here(context);
+				const result = await box.exec("sleep 6543 & echo ready");
+				expect(result).toMatchObject({ exitCode: 0, stdout: "ready\n" });
+				await box.exec("pkill -f 'sleep 654[3]'");
+			});
+
+			test("forty commands at once do not mix", async (context) => {
+				here(context);
+				const numbers = Array.from({ length: 40 }, (_, index) => index);
+				const results = await Promise.all(numbers.map((n) => box.exec(`echo ${n}; exit ${n}`)));
+				expect(results.map((result) => result.exitCode)).toEqual(numbers);
+				expect(results.map((result) => Number(result.stdout))).toEqual(numbers);
+			});
+		});
+
+		describe("spawn", () => {
+			test("a process lives on, speaks, takes a signal and ends", async (context) => {
+				here(context);
+				await using child = await box.spawn([
+					"bash",
+					"-c",
+					"trap 'exit 9' TERM; echo up; while :; do sleep 0.05; done",
+				]);
+				const [chunk] = await once(child.stdout, "data");
+				expect(String(chunk)).toBe("up\n");
+				expect(child.pid).toBeGreaterThan(0);
+				await child.kill("SIGTERM");
+				expect(await child.exited).toEqual({ exitCode: 9, signal: null });
+			});
+
+			test("disposing of it ends it with its children", async (context) => {
+				here(context);
+				{
+					await using child = await box.spawn(["bash", "-c", "sleep 7654 & echo up; sleep 7654"]);
+					await once(child.stdout, "data");
+				}
+				await vanished(box, "sleep 765[4]");
+			});
+
+			test("one that cannot start is an error", async (context) => {
+				here(context);
+				await expect(box.spawn(["no-such-program-anywhere"])).rejects.toMatchObject({ code: "spawn_failed" });
+			});
+
+			test("output that nobody reads does not stop it", async (context) => {
+				here(context);
+				await using child = await box.spawn(["bash", "-c", "head -c 30000000 /dev/zero; exit 5"]);
+				expect(await child.exited).toEqual({ exitCode: 5, signal: null });
+			});
+		});
+
+		describe("connect", () => {
+			test("reaches a loopback port inside, both ways", async (context) => {
+				here(context);
+				await using server = await startServer(box, "c.pipe(c)");
+				const connection = await box.connect(server.port);
+				connection.write(Buffer.alloc(5_000_000, "x"));
+				let bytes = 0;
+				for await (const chunk of connection) {
+					bytes += chunk.length;
+					if (bytes === 5_000_000) break;
+				}
+				expect(bytes).toBe(5_000_000);
+			});
+
+			test("all that a server sent before it hung up arrives", async (context) => {
+				here(context);
+				await using server = await startServer(box, "c.end(Buffer.alloc(20000000))");
+				const connection = await box.connect(server.port);
+				expect((await bytesOf(connection)).length).toBe(20_000_000);
+			});
+
+			test("all that was sent before hanging up reaches the server", async (context) => {
+				here(context);
+				const count = "let n=0;c.on('data',d=>n+=d.length);c.on('close',()=>console.log('got',n))";
+				await using server = await startServer(box, count);
+				const connection = await box.connect(server.port);
+				connection.end(Buffer.alloc(20_000_000));
+				const [chunk] = await once(server.output, "data");
+				expect(String(chunk)).toBe("got 20000000\n");
+			});
+
+			test("a port nobody listens on is an error", async (context) => {
+				here(context);
+				await expect(box.connect(9)).rejects.toMatchObject({ code: "port_closed" });
+			});
+		});
+
+		describe("files", () => {
+			test("text and bytes come back as they went in; parents are made", async (context) => {
+				here(context);
+				await box.writeFile("deep/er/text.txt", "grüße\n");
+				expect((await box.readFile(`${box.home}/deep/er/text.txt`)).toString()).toBe("grüße\n");
+				const bytes = Buffer.alloc(3_000_001, 7);
+				await box.writeFile("deep/bytes", bytes);
+				expect((await box.readFile("deep/bytes")).equals(bytes)).toBe(true);
+				await box.writeFile("deep/bytes", "");
+				expect(await box.readFile("deep/bytes")).toHaveLength(0);
+			});
+
+			test("an executable file can be run", async (context) => {
+				here(context);
+				await box.writeFile("run.sh", "#!/bin/bash\necho ran\n", { executable: true });
+				expect((await box.exec(["./run.sh"])).stdout).toBe("ran\n");
+				await box.writeFile("run.sh", "#!/bin/bash\necho ran\n");
+				expect((await box.exec(["./run.sh"])).exitCode).toBe(126);
+			});
+
+			test("a missing file says so", async (context) => {
+				here(context);
+				await expect(box.readFile("nowhere")).rejects.toMatchObject({
+					boundary: "sandbox",
+					code: "file_not_found",
+				});
+				await expect(box.list("nowhere")).rejects.toMatchObject({ code: "file_not_found" });
+				expect(await box.exists("nowhere")).toBe(false);
+			});
+
+			test("a link is neither read nor written through", async (context) => {
+				here(context);
+				await box.exec("echo kept > target; ln -sf target link");
+				await expect(box.readFile("link")).rejects.toMatchObject({ code: "link_refused" });
+				await expect(box.writeFile("link", "changed")).rejects.toMatchObject({ code: "link_refused" });
+				expect((await box.readFile("target")).toString()).toBe("kept\n");
+			});
+
+			test("a pipe or a folder is no file, and nothing hangs on it", async (context) => {
+				here(context);
+				await box.exec("mkfifo pipe; mkdir -p folder");
+				await expect(box.readFile("pipe")).rejects.toMatchObject({ code: "not_a_file" });
+				await expect(box.writeFile("pipe", "x")).rejects.toMatchObject({ code: "not_a_file" });
+				await expect(box.readFile("folder")).rejects.toMatchObject({ code: "not_a_file" });
+				await expect(box.writeFile("folder", "x")).rejects.toMatchObject({ code: "not_a_file" });
+				await box.exec("rm pipe");
+			});
+
+			test("a file larger than allowed is refused", async (context) => {
+				here(context);
+				await box.writeFile("big", Buffer.alloc(100_000));
+				await expect(box.readFile("big", { maxBytes: 99_999 })).rejects.toMatchObject({
+					code: "file_too_large",
+				});
+				expect(await box.readFile("big", { maxBytes: 100_000 })).toHaveLength(100_000);
+			});
+
+			test("a folder is listed with types and sizes, deep or not, and within bounds", async (context) => {
+				here(context);
+				await box.exec(
+					"rm -rf l; mkdir -p l/sub; echo 12345 > l/sub/file; ln -s /nowhere l/link; echo x > 'l/ü n'",
+				);
+				const flat = await box.list("l");
+				expect(flat.map(({ path, type }) => [path, type])).toEqual([
+					["link", "link"],
+					["sub", "directory"],
+					["ü n", "file"],
+				]);
+				const deep = await box.list(`${box.home}/l`, { recursive: true });
+				expect(deep.find(({ path }) => path === "sub/file")).toMatchObject({ type: "file", sizeBytes: 6 });
+				expect(await box.list("l", { recursive: true, maxEntries: 2 })).toHaveLength(2);
+			});
+
+			test("a dangling link exists", async (context) => {
+				here(context);
+				await box.exec("ln -sf /nowhere/at/all dangling");
+				expect(await box.exists("dangling")).toBe(true);
+			});
+		});
+
+		describe("pack and unpack", () => {
+			test("move a home with modes, links and odd names into another box", async (context) => {
+				here(context);
+				await using other = await open({ role: "verifier" });
+				await box.exec(
+					"rm -rf p; mkdir -p p/-dash p/skip; echo a > 'p/-dash/ü \"q\"'; echo s > p/skip/s; " +
+						"printf '#!/bin/sh\\n' > p/x; chmod 750 p/x; ln -s ../nowhere p/link; head -c 2000000 /dev/zero > p/zero",
+				);
+				const pipe = new PassThrough();
+				await Promise.all([
+					box.pack(pipe, { paths: [`${box.home}/p`], exclude: [`${box.home}/p/skip`] }),
+					other.unpack(pipe),
+				]);
+				const list = "find p -printf '%P %y %m %s %l\\n' | grep -v ' d ' | sort";
+				const here_ = (await box.exec(`${list} | grep -v ^skip`)).stdout;
+				expect((await other.exec(list)).stdout).toBe(here_);
+				expect(await other.exists("p/skip")).toBe(false);
+			});
+
+			test("without names the whole home is packed, and a locked home unlocks nothing here", async (context) => {
+				here(context);
+				await using one = await open({ role: "verifier" });
+				await using two = await open({ role: "verifier" });
+				await one.exec("echo 1 > .hidden; mkdir d; echo 2 > d/f; chmod 500 .");
+				const pipe = new PassThrough();
+				await Promise.all([one.pack(pipe), two.unpack(pipe)]);
+				expect((await two.exec("cat .hidden d/f && touch writable && echo ok")).stdout).toBe("1\n2\nok\n");
+				await one.exec("chmod 700 .");
+			});
+
+			test("an archive that is none is an error", async (context) => {
+				here(context);
+				const garbage = Readable.from([Buffer.alloc(20_000, "garbage ")]);
+				await expect(box.unpack(garbage)).rejects.toMatchObject({ code: "unpack_failed" });
+			});
+
+			test("packing what is not there is an error", async (context) => {
+				here(context);
+				await expect(box.pack(new PassThrough().resume(), { paths: ["absent"] })).rejects.toMatchObject({
+					code: "pack_failed",
+				});
+			});
+		});
+
+		describe("the gateway", () => {
+			test("answers on its url, and knows which box called", async (context) => {
+				here(context);
+				await using other = await open();
+				expect(await callGateway(box, "hello")).toBe(`${box.id} hello`);
+				expect(await callGateway(other, "hello")).toBe(`${other.id} hello`);
+			});
+
+			test("carries large bodies and many callers at once", async (context) => {
+				here(context);
+				const replies = await Promise.all(Array.from({ length: 10 }, (_, n) => callGateway(box, `n${n}`)));
+				expect(replies).toEqual(Array.from({ length: 10 }, (_, n) => `${box.id} n${n}`));
+				const size = await box.exec(
+					`exec 3<>/dev/tcp/127.0.0.1/${portOf(box)}; head -c 2000000 /dev/zero | tr '\\0' z >&3; echo >&3; cat <&3 | wc -c`,
+				);
+				expect(Number(size.stdout)).toBe(box.id.length + 1 + 2_000_000);
+			});
+
+			test("loses nothing of a large answer when it hangs up, nor of a large question", async (context) => {
+				here(context);
+				let received = 0;
+				await using own = await open({
+					onGateway: (connection) => {
+						connection.on("data", (chunk: Buffer) => {
+							received += chunk.length;
+							if (received === 10_000_000) connection.end(Buffer.alloc(20_000_000));
+						});
+					},
+				});
+				const size = await own.exec(
+					`exec 3<>/dev/tcp/127.0.0.1/${portOf(own)}; head -c 10000000 /dev/zero >&3; cat <&3 | wc -c`,
+				);
+				expect(Number(size.stdout)).toBe(20_000_000);
+			});
+
+			test("is not there for a verifier", async (context) => {
+				here(context);
+				await using verifier = await open({ role: "verifier" });
+				const result = await verifier.exec("exec 3<>/dev/tcp/127.0.0.1/7000");
+				expect(result.exitCode).not.toBe(0);
+			});
+		});
+
+		describe("its life", () => {
+			test("killAll ends everything, also what left its group, and the box goes on", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				await own.exec(
+					"setsid -f bash -c 'trap \"\" TERM HUP INT; sleep 8765 & wait'; (sleep 8765 &) ; true",
+				);
+				await using child = await own.spawn(["sleep", "8765"]);
+				await own.killAll();
+				expect(await child.exited).toEqual({ exitCode: null, signal: "SIGKILL" });
+				expect((await own.exec("pgrep -f 'sleep 876[5]'")).stdout).toBe("");
+				expect((await own.exec("echo alive")).stdout).toBe("alive\n");
+			});
+
+			test("a closed box is gone: commands in flight fail, later ones too, closing again is fine", async (context) => {
+				here(context);
+				const own = await open({ role: "verifier" });
+				const controller = new AbortController();
+				const started = new Promise<void>((resolve) => {
+					own
+						.exec("echo up; exec sleep 9876", { signal: controller.signal, onStdout: () => resolve() })
+						.catch((error) => inFlight.push(error.code));
+				});
+				const inFlight: string[] = [];
+				await started;
+				await own[Symbol.asyncDispose]();
+				await own.closed;
+				await own[Symbol.asyncDispose]();
+				expect(inFlight).toEqual(["box_closed"]);
+				await expect(own.exec("true")).rejects.toMatchObject({ code: "box_closed" });
+				await expect(own.readFile("x")).rejects.toMatchObject({ code: "box_closed" });
+			});
+
+			test("a box that dies on its own says so", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				const lost = own.exec("sleep 600");
+				lost.catch(() => {});
+				if (backend.isolated) void own.exec("kill -9 -1; kill -9 2").catch(() => {});
+				else void own.exec("kill -9 $PPID").catch(() => {});
+				await own.closed;
+				await expect(lost).rejects.toMatchObject({ boundary: "sandbox", code: "box_lost", retryable: true });
+			});
+
+			test("frozen and thawed it works as before, where it can be frozen", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				await own.freeze();
+				await own.thaw();
+				expect((await own.exec("echo warm")).stdout).toBe("warm\n");
+			});
+
+			test("a frozen box can be closed", async (context) => {
+				here(context);
+				const own = await open({ role: "verifier" });
+				await own.freeze();
+				await own[Symbol.asyncDispose]();
+				await own.closed;
+			});
+
+			test("opening with an aborted signal opens nothing", async (context) => {
+				here(context);
+				await expect(open({ signal: AbortSignal.abort() })).rejects.toThrow();
+			});
+
+			test("says which protections hold", async (context) => {
+				here(context);
+				expect(box.facts).toMatchObject({ isolation: expect.any(String) });
+				expect(box.backend).toBe(backend.name);
+			});
+		});
+
+		if (!backend.isolated) return;
+
+		describe("its walls", () => {
+			test("two boxes share neither files nor processes nor ports", async (context) => {
+				here(context);
+				await using other = await open({ role: "verifier" });
+				await box.writeFile("/tmp/secret", "mine");
+				await using server = await startServer(box, "c.pipe(c)");
+				expect(await other.exists("/tmp/secret")).toBe(false);
+				expect((await other.exec("pgrep -f be.bun")).stdout).toBe("");
+				await expect(other.connect(server.port)).rejects.toMatchObject({ code: "port_closed" });
+			});
+
+			test("the home is where every task expects it, and holds no more than it may", async (context) => {
+				here(context);
+				await using small = await open({
+					role: "verifier",
+					spec: BoxSpec.parse({ ...backend.spec, diskMb: 16 }),
+				});
+				expect(small.home).toBe("/home/user");
+				const full = await small.exec("head -c 40000000 /dev/zero > fill; stat -c %s fill");
+				expect(Number(full.stdout)).toBeLessThanOrEqual(16 * 1024 * 1024);
+				expect(full.stderr).toContain("No space left");
+				await expect(small.writeFile("more", Buffer.alloc(100_000))).rejects.toMatchObject({
+					code: "disk_full",
+				});
+			});
+
+			test("an archive cannot write outside the box", async (context) => {
+				here(context);
+				const hostile = await box.exec(
+					"mkdir -p h && cd h && echo x > f && tar -cPf - --transform 's,f,/../../usr/f,' f | base64 -w0",
+				);
+				await box.unpack(Readable.from([Buffer.from(hostile.stdout, "base64")])).catch(() => {});
+				expect(await box.exists("/usr/f")).toBe(false);
+			});
+		});
+	});
+}
+
+/** Answers one line with the calling box's id and the same line. */
+class EchoGateway {
+	accept(connection: Duplex, boxId: string): void {
+		let text = "";
+		connection.on("data", (chunk: Buffer) => {
+			text += chunk.toString();
+			if (text.endsWith("\n")) connection.end(`${boxId} ${text.slice(0, -1)}`);
+		});
+	}
+}
+
+async function callGateway(box: Sandbox, line: string): Promise<string> {
+	const { stdout } = await box.exec(`exec 3<>/dev/tcp/127.0.0.1/${portOf(box)}; echo ${line} >&3; cat <&3`);
+	return stdout;
+}
+
+const portOf = (box: Sandbox) => new URL(box.gatewayUrl).port;
+
+/** A server inside; `serve` says what it does with a connection `c`. The agent's binary runs it, so any image will do. */
+async function startServer(
+	box: Sandbox,
+	serve: string,
+): Promise<AsyncDisposable & { port: number; output: Readable }> {
+	const program = `const s=require('net').createServer(c=>{${serve}}).listen(0,'127.0.0.1',()=>console.log(s.address().port))`;
+	const child = await box.spawn([box.agentBinary, "-e", program], { cwd: "/", env: { BUN_BE_BUN: "1" } });
+	const [chunk] = await once(child.stdout, "data");
+	const port = Number(String(chunk));
+	return { port, output: child.stdout, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() };
+}
+
+/** The kernel needs a moment between a kill and an empty process table; the box itself waits for it. */
+async function vanished(box: Sandbox, pattern: string): Promise<void> {
+	const result = await box.exec(`while pgrep -f '${pattern}' > /dev/null; do sleep 0.02; done`, {
+		timeoutMs: 10_000,
+	});
+	expect(result.timedOut).toBe(false);
+}
+
+async function bytesOf(connection: Duplex): Promise<Buffer> {
+	const chunks: Buffer[] = [];
+	for await (const chunk of connection) chunks.push(chunk as Buffer);
+	return Buffer.concat(chunks);
+}
+
+/** Takes nothing until it is opened. */
+class SlowSink extends Writable {
+	bytes = 0;
+	readonly firstChunk: Promise<void>;
+	#arrived!: () => void;
+	#opened = false;
+	#waiting: (() => void) | null = null;
+
+	constructor() {
+		super();
+		this.firstChunk = new Promise((resolve) => {
+			this.#arrived = resolve;
+		});
+	}
+
+	open(): void {
+		this.#opened = true;
+		this.#waiting?.();
+	}
+
+	override _write(chunk: Buffer, _encoding: string, done: () => void): void {
+		this.bytes += chunk.length;
+		this.#arrived();
+		if (this.#opened) done();
+		else this.#waiting = done;
+	}
+}

@@ -1,0 +1,24 @@
+import { expect, test } from "vitest";
+import { BoxSpec } from "../../src/model/task.ts";
+import { openProcessProvider } from "../../src/sandbox/process.ts";
+import { conformance } from "./conformance.ts";
+
+conformance({
+	name: "process",
+	isolated: false,
+	open: () => openProcessProvider({ warn: () => {} }),
+	missing: async () => {
+		await using provider = await openProcessProvider({ warn: () => {} });
+		return (await provider.available()).ok ? null : "npm install";
+	},
+});
+
+test("each opening of a box without walls is warned about", async () => {
+	const warnings: string[] = [];
+	await using provider = await openProcessProvider({ warn: (message) => warnings.push(message) });
+	for (let round = 0; round < 2; round += 1) {
+		await using _box = await provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+	}
+	expect(warnings).toHaveLength(2);
+	expect(warnings[0]).toContain("isolates nothing");
+});
