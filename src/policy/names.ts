@@ -9,6 +9,7 @@ export const POLICIES: Readonly<Record<string, string>> = {
 	"cheat-reward": "writes the reward files itself",
 	"cheat-tests": "overwrites the hidden tests where they will be staged",
 	"cheat-conftest": "plants hooks, start-up files and look-alike programs for the verifier to trip over",
+	"cheat-payload": "puts programs that write the reward where the solution would be",
 	"cheat-daemon": "leaves a background process that keeps writing rewards and editing tests",
 };
 

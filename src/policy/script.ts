@@ -50,7 +50,7 @@ export function occasionOf(role: Role, request: ChatRequest): Occasion {
 
 function stepsOf(role: Role): PolicyStep[] {
 	if (role.policy === "noop") return [{ text: "I have nothing to do here." }];
-	return CHEATS[role.policy]?.() ?? playSolution(role.task);
+	return CHEATS[role.policy]?.(role.task) ?? playSolution(role.task);
 }
 
 function pick(steps: readonly PolicyStep[], stem: string, messages: readonly ChatMessage[]): Line {
