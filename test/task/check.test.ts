@@ -1,0 +1,70 @@
+import { expect, test } from "vitest";
+import { Task } from "../../src/model/task.ts";
+import { checkTask } from "../../src/task/check.ts";
+
+const GOOD = {
+	id: "good",
+	instruction: "Do it.",
+	verify: ['bash "$HOME/tests/check.sh"'],
+	tests: [{ path: "check.sh", content: "grep -q done out.txt\n" }],
+	solution: [{ tool: "write", path: "out.txt", content: "done\n" }],
+};
+
+const codes = (fields: object) =>
+	checkTask(Task.parse({ ...GOOD, ...fields })).map((warning) => warning.code);
+
+test("a good task has no warning", () => {
+	expect(codes({})).toEqual([]);
+	expect(codes({ verify: [], tests: [{ path: "test.sh", content: "exit 1\n" }] })).toEqual([]);
+});
+
+const edit = { tool: "edit", path: "a.txt", old: "x", new: "y" };
+
+test.each([
+	["nothing verifies it", { verify: [], tests: [] }, "no_verify"],
+	["its tests are never run", { verify: [] }, "no_verify"],
+	["a verify command cannot fail", { verify: ["true"] }, "verify_always_passes"],
+	[
+		"verify runs a file the agent holds",
+		{ verify: ["bash check.sh"], files: [{ path: "check.sh", content: "x" }] },
+		"verify_runs_given_file",
+	],
+	[
+		"verify runs a given program directly",
+		{ verify: ["./run"], files: [{ path: "run", content: "x" }] },
+		"verify_runs_given_file",
+	],
+	[
+		"a hidden test lies open",
+		{ files: [{ path: "copy.sh", content: "grep -q done out.txt\n" }] },
+		"tests_readable",
+	],
+	[
+		"tests are staged for the agent",
+		{ files: [{ path: "/home/user/tests/a", content: "x" }] },
+		"tests_readable",
+	],
+	["setup reads the tests", { setup: ['cat "$HOME/tests/check.sh"'] }, "setup_uses_tests"],
+	["there is no solution", { solution: [] }, "no_solution"],
+	["an edit has no file", { solution: [edit] }, "edit_does_not_fit"],
+	[
+		"an edit is ambiguous",
+		{ solution: [edit], files: [{ path: "a.txt", content: "x x" }] },
+		"edit_does_not_fit",
+	],
+	[
+		"the solution leaves home",
+		{ solution: [{ tool: "write", path: "/etc/x", content: "" }] },
+		"solution_outside_home",
+	],
+	["the internet is open", { box: { network: "internet" } }, "open_network"],
+	["the solution exceeds the budget", { budget: { maxCalls: 1 } }, "budget_too_small"],
+])("%s: a warning", (_what, fields, code) => {
+	expect(codes(fields)).toEqual([code]);
+});
+
+test("an edit of what an earlier step wrote, or of what setup may have made, is trusted", () => {
+	const written = { tool: "write", path: "a.txt", content: "x" };
+	expect(codes({ solution: [written, edit] })).toEqual([]);
+	expect(codes({ solution: [edit], setup: ["echo x > a.txt"] })).toEqual([]);
+});
