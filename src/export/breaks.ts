@@ -145,7 +145,7 @@ export function isEmptyAssistant(message: unknown): boolean {
 	return textOf(message.content) === "" && toolCallsOf(message).length === 0;
 }
 
-export function roleOf(message: unknown): unknown {
+function roleOf(message: unknown): unknown {
 	return isMessage(message) ? message.role : undefined;
 }
 
