@@ -1,4 +1,4 @@
-import { isAbort, messageOf, RolloutError, toFailure } from "../errors.ts";
+import { messageOf, RolloutError, toFailure } from "../errors.ts";
 import type { CallSummary } from "../model/call.ts";
 import type { CommandResult, EventBody, Phase } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
@@ -72,16 +72,17 @@ export class RolloutRecord {
 		this.#patch(this.#counts);
 	}
 
-	/** The first word about the end stands. */
-	ended(outcome: Outcome, failure: Failure | null = null): void {
-		if (this.outcome !== null) return;
+	/** How the agent ended. */
+	ended(outcome: Outcome, failure: Failure | null): void {
 		this.outcome = outcome;
 		this.failure = failure;
 	}
 
+	/** Something broke, before, during or after the agent's turn. What was asked for from outside is not a failure. */
 	failed(error: unknown, signal: AbortSignal): void {
-		if (signal.aborted && (isAbort(error) || !(error instanceof RolloutError))) this.ended("aborted");
-		this.ended("failed", toFailure(error));
+		if (this.outcome === "failed" || this.outcome === "aborted") return;
+		if (signal.aborted && !(error instanceof RolloutError && error.boundary === "task")) this.ended("aborted", null);
+		else this.ended("failed", toFailure(error));
 	}
 
 	async seal(): Promise<RolloutEnd> {

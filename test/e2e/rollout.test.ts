@@ -1,0 +1,109 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
+import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
+
+let station: TestPaddock;
+beforeAll(async () => {
+	station = await openTestPaddock();
+});
+afterAll(async () => await station?.[Symbol.asyncDispose]());
+
+describe("a rollout of the real agent", () => {
+	test("oracle solves fizzbuzz, and every main call has its tokens", async () => {
+		const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy("oracle") });
+		expect(result).toMatchObject({ reward: 1, outcome: "completed", failure: null, error: null });
+		const main = result.proxy_turns.filter((turn) => turn.purpose === "main");
+		expect(main.length).toBeGreaterThanOrEqual(2);
+		for (const turn of main) {
+			expect(turn.completion_token_ids.length).toBeGreaterThan(0);
+			expect(turn.per_token_logps).toHaveLength(turn.completion_token_ids.length);
+			expect(turn.prompt_token_ids.length).toBeGreaterThan(0);
+		}
+	});
+
+	test("noop gets nothing, and that is a result", async () => {
+		const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy("noop") });
+		expect(result).toMatchObject({ reward: 0, outcome: "completed", failure: null });
+	});
+
+	test("the upstream key is nowhere in the box", async () => {
+		const canary = "sk-canary-1f6b2c9e8d7a";
+		const search = [
+			`env | grep -c ${canary.slice(3)}`,
+			`cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ${canary.slice(3)}`,
+			`grep -rl --binary-files=text ${canary.slice(3)} / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr 2>/dev/null | wc -l`,
+			`BUN_BE_BUN=1 /opt/agent/opencode -e 'fetch("http://127.0.0.1:7000/v1/models").then(r=>r.text()).then(console.log)'`,
+		];
+		await using model = await openScriptedModel(
+			[bash(search.join("; ").replaceAll(canary.slice(3), "1f6b2c9e'8d7a'")), say("done")],
+			{ apiKey: canary },
+		);
+		const result = await station.run({ task: task(), endpoint: model.endpoint });
+		expect(result.outcome).toBe("completed");
+		// What the shell printed reached the model with the next call.
+		const shown = JSON.stringify(result.proxy_turns.at(-1)!.request);
+		expect(shown).toContain("0\\\\n0\\\\n0");
+		expect(JSON.stringify(result)).not.toContain(canary);
+	});
+
+	test.each(["cheat-reward", "cheat-tests", "cheat-conftest", "cheat-daemon"])(
+		"%s gets the verifier's reward, not its own",
+		async (name) => {
+			const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy(name) });
+			expect(result).toMatchObject({ reward: 0, outcome: "completed" });
+		},
+	);
+
+	test("a failing setup ends the rollout before the agent exists", async () => {
+		const result = await station.run({
+			task: task({ setup: ["true", "echo no such thing >&2; exit 3", "touch never"], verify: ["true"] }),
+			endpoint: policy("noop"),
+		});
+		expect(result).toMatchObject({
+			reward: null,
+			outcome: "failed",
+			failure: { boundary: "task", code: "setup_failed" },
+		});
+		expect(result.setup_results.map((each) => each.exit_code)).toEqual([0, 3]);
+		expect(result.proxy_turns).toEqual([]);
+		expect(result.verify_results).toEqual([]);
+	});
+
+	test("an agent out of time is stopped, and what it did is verified", async () => {
+		await using model = await openScriptedModel([bash("echo half > half.txt; sleep 300"), say("done")]);
+		const result = await station.run({
+			task: task({ clocks: { agentS: 4 }, verify: ["test -f half.txt", "test -f whole.txt"] }),
+			endpoint: model.endpoint,
+		});
+		expect(result).toMatchObject({ outcome: "timeout", reward: 0.5 });
+	});
+
+	test("a budget of calls ends the rollout as budget, and what was done is verified", async () => {
+		await using model = await openScriptedModel([bash("touch one"), bash("touch two"), say("done")]);
+		const result = await station.run({
+			task: task({ budget: { maxCalls: 1 }, verify: ["test -f one", "test -f two"] }),
+			endpoint: model.endpoint,
+		});
+		expect(result).toMatchObject({ outcome: "budget", reward: 0.5 });
+		expect(result.proxy_turns).toHaveLength(1);
+	});
+
+	test("the run driver reaches the same reward", async () => {
+		const result = await station.run({
+			task: await example("fizzbuzz"),
+			endpoint: policy("oracle"),
+			agent: { driver: "run" },
+		});
+		expect(result).toMatchObject({ reward: 1, outcome: "completed", agent_exit_code: 0 });
+		expect(result.proxy_turns.length).toBeGreaterThanOrEqual(2);
+	});
+
+	test("black_box mode runs the agent and keeps no call", async () => {
+		const result = await station.run({
+			task: await example("fizzbuzz"),
+			endpoint: policy("oracle"),
+			mode: "black_box",
+		});
+		expect(result).toMatchObject({ reward: 1, outcome: "completed", proxy_turns: [] });
+	});
+});
