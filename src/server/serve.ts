@@ -96,11 +96,14 @@ function refuse(socket: Duplex, status: 401 | 403 | 404): void {
 async function close(server: Server, upgraded: Set<Duplex>, graceMs: number): Promise<void> {
 	const { promise: closed, resolve } = Promise.withResolvers<void>();
 	server.close(() => resolve());
+	// A connection whose last answer is out would otherwise wait for another request.
+	const idle = setInterval(() => server.closeIdleConnections(), 50);
 	const cut = setTimeout(() => {
 		server.closeAllConnections();
 		for (const socket of upgraded) socket.destroy();
 	}, graceMs);
 	await closed;
+	clearInterval(idle);
 	clearTimeout(cut);
 }
 
