@@ -1,0 +1,79 @@
+import { messageOf, RolloutError, UsageError } from "../errors.ts";
+import { type Command, parseArguments } from "./command.ts";
+import { type Console, printLine } from "./console.ts";
+import { doctor } from "./doctor.ts";
+import { helpOf, overview } from "./help.ts";
+import { list } from "./list.ts";
+import { mcp } from "./mcp.ts";
+import { policy } from "./policy.ts";
+import { run } from "./run.ts";
+import { serve } from "./serve.ts";
+import { show } from "./show.ts";
+import { didYouMean } from "./suggest.ts";
+import { taskCheck } from "./task-check.ts";
+import { VERSION } from "./version.ts";
+import { worker } from "./worker.ts";
+
+const COMMANDS: readonly Command[] = [run, list, show, serve, worker, mcp, taskCheck, policy, doctor];
+
+/** Resolves to the exit code. Everything that goes wrong is said in one sentence on stderr. */
+export async function main(argv: readonly string[], console: Console): Promise<number> {
+	try {
+		return await dispatch(argv, console);
+	} catch (error) {
+		if (error instanceof UsageError) {
+			printLine(console.stderr, `paddock: ${error.message}`);
+			return 2;
+		}
+		if (error instanceof RolloutError) {
+			printLine(console.stderr, `paddock: ${error.message} (${error.boundary}, ${error.code})`);
+			return 1;
+		}
+		printLine(console.stderr, `paddock: ${messageOf(error)}`);
+		if (error instanceof Error && error.stack) printLine(console.stderr, error.stack);
+		return 1;
+	}
+}
+
+async function dispatch(argv: readonly string[], console: Console): Promise<number> {
+	const [first = "help"] = argv;
+	if (["help", "--help", "-h"].includes(first)) {
+		const asked = findCommand(argv.slice(1))?.command;
+		console.stdout.write(asked === undefined ? overview(COMMANDS) : helpOf(asked));
+		return 0;
+	}
+	if (first === "--version") {
+		printLine(console.stdout, VERSION);
+		return 0;
+	}
+	const found = findCommand(argv);
+	if (found === null) throw unknownCommand(argv);
+	const args = parseArguments(found.command, found.rest);
+	if (args.has("help")) {
+		console.stdout.write(helpOf(found.command));
+		return 0;
+	}
+	return found.command.run(args, console);
+}
+
+/** A command's name is one word or two. */
+function findCommand(argv: readonly string[]): { command: Command; rest: readonly string[] } | null {
+	for (const command of COMMANDS) {
+		const words = command.name.split(" ");
+		if (words.every((word, index) => argv[index] === word))
+			return { command, rest: argv.slice(words.length) };
+	}
+	return null;
+}
+
+function unknownCommand(argv: readonly string[]): UsageError {
+	const names = COMMANDS.map((command) => command.name);
+	const [first = "", second = ""] = argv;
+	const starts = names.filter((name) => name.startsWith(`${first} `));
+	const hint = didYouMean(first, names) || didYouMean(`${first} ${second}`, names);
+	const choices = starts.length > 0 ? starts : names;
+	return new UsageError(
+		`There is no command "${first}${starts.length > 0 ? ` ${second}`.trimEnd() : ""}".${hint} Known: ${choices.join(", ")}.`,
+		"unknown_command",
+	);
+}

@@ -1,0 +1,18 @@
+import { openBars } from "./bars.ts";
+import type { Console } from "./console.ts";
+import { openLines } from "./lines.ts";
+import type { Row } from "./progress.ts";
+
+/** Shows rollouts as they go. Closing leaves the terminal as it was found. */
+export interface Display extends Disposable {
+	/** Called with the row before and after something happened to it. */
+	update(row: Row, before: Row): void;
+	/** A sentence for the person watching. */
+	say(text: string): void;
+}
+
+/** Live bars on a terminal, plain lines otherwise. Progress always goes to stderr. */
+export function openDisplay(rows: readonly Row[], console: Console): Display {
+	const live = console.stderr.isTTY && console.env.TERM !== "dumb";
+	return live ? openBars(rows, console) : openLines(console);
+}

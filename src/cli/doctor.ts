@@ -1,0 +1,133 @@
+import { execFile } from "node:child_process";
+import { accessSync, constants, existsSync } from "node:fs";
+import { availableParallelism, totalmem } from "node:os";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+import { type Config, loadConfig } from "../config.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Command } from "./command.ts";
+import { type Console, printLine } from "./console.ts";
+import { showBytes } from "./figures.ts";
+import { openHere, warnOn } from "./open.ts";
+import { type Paint, paintFor } from "./style.ts";
+import { VERSION } from "./version.ts";
+
+const run = promisify(execFile);
+
+export const doctor: Command = {
+	name: "doctor",
+	operands: "",
+	summary: "explain this machine: which sandboxes, programs and endpoints work, and how to fix the rest",
+	options: { json: { help: "all of it as one JSON object" } },
+	examples: [{ line: "paddock doctor", says: "exit code 0 when the configured sandbox works, else 1" }],
+	async run(args, console) {
+		const config = loadConfig(console.env, console.directory);
+		await using paddock = await openHere(config, warnOn(console));
+		const report = await examine(config, paddock);
+		if (args.has("json")) printLine(console.stdout, JSON.stringify(report));
+		else printReport(report, config, console);
+		return report.sandboxes[config.sandbox]?.ok === true ? 0 : 1;
+	},
+};
+
+interface Check {
+	name: string;
+	ok: boolean;
+	detail: string;
+	fix?: string;
+}
+
+interface Report {
+	version: string;
+	machine: Check[];
+	sandboxes: Record<string, { ok: boolean; checks: Check[] }>;
+	endpoints: { name: string; configured: boolean; detail: string }[];
+}
+
+async function examine(config: Config, paddock: Paddock): Promise<Report> {
+	return {
+		version: VERSION,
+		machine: [
+			{
+				name: "cores",
+				ok: true,
+				detail: `${availableParallelism()}, ${config.concurrency} rollouts at a time`,
+			},
+			{ name: "memory", ok: true, detail: showBytes(totalmem()) },
+			{ name: "node", ok: true, detail: process.version },
+			await versionOf("opencode", opencodePath(), ["--version"], "npm install"),
+			await versionOf("rg", "rg", ["--version"], "install ripgrep, e.g. apt-get install ripgrep"),
+			await versionOf("git", "git", ["--version"], "install git, e.g. apt-get install git"),
+			dataFolder(config.home),
+			{
+				name: "database",
+				ok: true,
+				detail:
+					config.databaseUrl === null ? "embedded, in the data folder" : "PostgreSQL (PADDOCK_DATABASE_URL)",
+			},
+		],
+		sandboxes: await paddock.sandboxes(),
+		endpoints: paddock.endpoints().map((endpoint) => ({
+			name: endpoint.name,
+			configured: endpoint.configured,
+			detail: [endpoint.baseUrl, endpoint.model, endpoint.note].filter(Boolean).join(", "),
+		})),
+	};
+}
+
+async function versionOf(name: string, file: string, args: string[], fix: string): Promise<Check> {
+	try {
+		const { stdout } = await run(file, args, { timeout: 20_000 });
+		return { name, ok: true, detail: stdout.trim().split("\n")[0] ?? "" };
+	} catch (error) {
+		const code = (error as NodeJS.ErrnoException).code;
+		return { name, ok: false, detail: code === "ENOENT" ? "not found" : `does not run (${code})`, fix };
+	}
+}
+
+function opencodePath(): string {
+	const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+	return join(root, "node_modules", ".bin", "opencode");
+}
+
+function dataFolder(home: string): Check {
+	try {
+		const place = existsSync(home) ? home : dirname(home);
+		if (existsSync(place)) accessSync(place, constants.W_OK);
+		return { name: "data", ok: true, detail: home };
+	} catch {
+		return {
+			name: "data",
+			ok: false,
+			detail: `${home} cannot be written`,
+			fix: "set PADDOCK_HOME to another folder",
+		};
+	}
+}
+
+function printReport(report: Report, config: Config, console: Console): void {
+	const paint = paintFor(console.stdout, console.env);
+	const title = (text: string) => printLine(console.stdout, `\n${paint("bold", text)}`);
+	printLine(console.stdout, `Paddock ${report.version}`);
+	title("Machine");
+	for (const check of report.machine) printCheck(check, console, paint);
+	for (const [name, { ok, checks }] of Object.entries(report.sandboxes)) {
+		const chosen = name === config.sandbox ? " (the one in use)" : "";
+		title(`Sandbox ${name}${chosen}: ${ok ? "works" : "not available"}`);
+		for (const check of checks) printCheck(check, console, paint);
+	}
+	title("Endpoints");
+	for (const { name, configured, detail } of report.endpoints) {
+		const mark = configured ? paint("green", "ok") : paint("dim", "– ");
+		printLine(console.stdout, `  ${mark}  ${name.padEnd(16)} ${detail}`);
+	}
+}
+
+function printCheck(check: Check, console: Console, paint: Paint): void {
+	const mark = check.ok ? paint("green", "ok") : paint("red", "no");
+	printLine(console.stdout, `  ${mark}  ${check.name.padEnd(16)} ${check.detail}`);
+	if (!check.ok && check.fix !== undefined) {
+		printLine(console.stdout, `      ${"".padEnd(16)} ${paint("yellow", `fix: ${check.fix}`)}`);
+	}
+}

@@ -1,0 +1,34 @@
+/** How the person asked for the end; `exitCode` is what shells expect then. */
+export interface Interrupt {
+	signal: NodeJS.Signals;
+	exitCode: number;
+}
+
+/**
+ * The first Ctrl-C (or SIGTERM, SIGHUP) calls back, to end in good order; the second one ends the process at once.
+ * Boxes die with this process either way, and the next start clears away what they left.
+ */
+export function onInterrupt(callback: (interrupt: Interrupt) => void): Disposable {
+	const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
+	let first = true;
+	const listener = (signal: NodeJS.Signals) => {
+		const exitCode = 128 + numbers[signal as keyof typeof numbers];
+		if (!first) process.exit(exitCode);
+		first = false;
+		callback({ signal, exitCode });
+	};
+	const signals = Object.keys(numbers) as NodeJS.Signals[];
+	for (const signal of signals) process.on(signal, listener);
+	return {
+		[Symbol.dispose]() {
+			for (const signal of signals) process.off(signal, listener);
+		},
+	};
+}
+
+/** Resolves when the person wants it to end; a second request ends the process at once. */
+export function untilInterrupt(): Promise<Interrupt> {
+	return new Promise((resolve) => {
+		onInterrupt(resolve);
+	});
+}

@@ -1,0 +1,93 @@
+import { loadConfig } from "../config.ts";
+import { Outcome } from "../model/failure.ts";
+import { type Rollout, RolloutStatus } from "../model/rollout.ts";
+import type { RolloutFilter } from "../store/store.ts";
+import type { Arguments, Command } from "./command.ts";
+import { printLine } from "./console.ts";
+import { showCount, showReward, showSeconds, showTime } from "./figures.ts";
+import { openHere, warnOn } from "./open.ts";
+import { printable } from "./style.ts";
+import { layOut } from "./table.ts";
+
+const DEFAULT_LIMIT = 20;
+
+export const list: Command = {
+	name: "list",
+	operands: "",
+	summary: "list rollouts, newest first",
+	options: {
+		status: { value: "<status>", help: RolloutStatus.options.join(", ") },
+		outcome: { value: "<outcome>", help: Outcome.options.join(", ") },
+		task: { value: "<id>", help: "only rollouts of this task" },
+		group: { value: "<id>", help: "only rollouts of this group" },
+		batch: { value: "<id>", help: "only rollouts of this batch" },
+		limit: { value: "<number>", help: `how many (default ${DEFAULT_LIMIT})` },
+		json: { help: "one JSON object per rollout" },
+	},
+	examples: [
+		{ line: "paddock list", says: "the latest rollouts" },
+		{ line: "paddock list --outcome failed --json", says: "what went wrong, for a program to read" },
+	],
+	async run(args, console) {
+		const limit = args.whole("limit", { least: 1, most: 100_000 }) ?? DEFAULT_LIMIT;
+		const filter = toFilter(args);
+		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		const { items, next } = await paddock.store.list(filter, { limit });
+		if (args.has("json")) {
+			for (const rollout of items) printLine(console.stdout, JSON.stringify(rollout));
+			return 0;
+		}
+		if (items.length === 0) {
+			printLine(
+				console.stdout,
+				"No rollouts here. Make one: paddock run examples/tasks/fizzbuzz --policy oracle",
+			);
+			return 0;
+		}
+		for (const line of tableOf(items)) printLine(console.stdout, line);
+		if (next !== null) printLine(console.stdout, `There are more; --limit shows them.`);
+		return 0;
+	},
+};
+
+function toFilter(args: Arguments): RolloutFilter {
+	const status = args.choice("status", RolloutStatus.options);
+	const outcome = args.choice("outcome", Outcome.options);
+	const taskId = args.text("task");
+	const groupId = args.text("group");
+	const batchId = args.text("batch");
+	return {
+		...(status === undefined ? {} : { status }),
+		...(outcome === undefined ? {} : { outcome }),
+		...(taskId === undefined ? {} : { taskId }),
+		...(groupId === undefined ? {} : { groupId }),
+		...(batchId === undefined ? {} : { batchId }),
+	};
+}
+
+function tableOf(rollouts: readonly Rollout[]): string[] {
+	return layOut(
+		[
+			{ title: "rollout" },
+			{ title: "task" },
+			{ title: "created" },
+			{ title: "state" },
+			{ title: "reward", align: "right" },
+			{ title: "calls", align: "right" },
+			{ title: "tokens in + out", align: "right" },
+			{ title: "time", align: "right" },
+		],
+		rollouts.map((rollout) => [
+			rollout.id,
+			printable(rollout.taskId),
+			showTime(rollout.createdAt),
+			rollout.outcome ?? (rollout.status === "running" ? rollout.phase : rollout.status),
+			showReward(rollout.reward),
+			showCount(rollout.calls),
+			`${showCount(rollout.promptTokens)} + ${showCount(rollout.completionTokens)}`,
+			rollout.startedAt === null
+				? "–"
+				: showSeconds(((rollout.finishedAt ?? Date.now()) - rollout.startedAt) / 1000),
+		]),
+	);
+}

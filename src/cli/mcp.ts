@@ -1,0 +1,28 @@
+import { loadConfig } from "../config.ts";
+import { runStdio } from "../mcp/stdio.ts";
+import type { Command } from "./command.ts";
+import { onInterrupt } from "./interrupt.ts";
+import { openHere, warnOn } from "./open.ts";
+
+export const mcp: Command = {
+	name: "mcp",
+	operands: "",
+	summary: "speak MCP on stdin and stdout, for clients that start their servers themselves",
+	options: { concurrency: { value: "<number>", help: "rollouts at a time (default: the number of cores)" } },
+	examples: [
+		{
+			line: `{"mcpServers": {"paddock": {"command": "npx", "args": ["paddock", "mcp"]}}}`,
+			says: "a client's configuration",
+		},
+	],
+	async run(args, console) {
+		const config = loadConfig(console.env, console.directory);
+		const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
+		await using paddock = await openHere({ ...config, concurrency }, warnOn(console));
+		await using _work = await paddock.work({ capacity: concurrency });
+		const stop = new AbortController();
+		using _interrupts = onInterrupt(() => stop.abort());
+		await runStdio(paddock, { signal: stop.signal });
+		return 0;
+	},
+};

@@ -1,0 +1,64 @@
+import type { Config } from "../config.ts";
+import { UsageError } from "../errors.ts";
+import type { RolloutEvent } from "../model/event.ts";
+import type { RolloutRequest } from "../model/request.ts";
+import type { RolloutResult } from "../model/result.ts";
+import type { Rollout } from "../model/rollout.ts";
+import type { Paddock } from "../paddock.ts";
+import { openHere } from "./open.ts";
+
+/** Where rollouts run: in this process, or on a server. */
+export interface Runner extends AsyncDisposable {
+	/** Rollouts an earlier process left unfinished; they go on beside ours. */
+	readonly leftOver: number;
+	submit(request: RolloutRequest, n: number): Promise<{ id: string }[]>;
+	/** Starts working on what was submitted. */
+	start(): Promise<void>;
+	follow(id: string): AsyncIterable<RolloutEvent>;
+	result(id: string): Promise<RolloutResult | null>;
+	abort(id: string): Promise<unknown>;
+	/** Names and contents of what was kept of a rollout besides its result. */
+	files(id: string): AsyncIterable<{ name: string; data: Uint8Array }>;
+}
+
+/** The embedded store, and a worker in this very process. */
+export async function openLocalRunner(config: Config, warn: (message: string) => void): Promise<Runner> {
+	await using stack = new AsyncDisposableStack();
+	const paddock = stack.use(await openHere(config, warn));
+	await requireSandbox(paddock, config.sandbox);
+	const { queued, running } = await paddock.store.counts();
+	const owned = stack.move();
+	return {
+		leftOver: queued + running,
+		submit: async (request, n) => (await paddock.submit(request, { n })).rollouts.map(toId),
+		async start() {
+			owned.use(await paddock.work({ capacity: config.concurrency }));
+		},
+		follow: (id) => paddock.follow(id),
+		result: (id) => paddock.result(id),
+		abort: (id) => paddock.abort({ id }),
+		async *files(id) {
+			for (const name of await paddock.store.listBlobs(id)) {
+				const data = await paddock.store.getBlob(id, name);
+				if (data !== null) yield { name, data };
+			}
+		},
+		[Symbol.asyncDispose]: () => owned.disposeAsync(),
+	};
+}
+
+async function requireSandbox(paddock: Paddock, backend: string): Promise<void> {
+	const { ok, checks } = await (await paddock.provider(backend)).available();
+	if (ok) return;
+	const broken = checks.find((check) => !check.ok);
+	const why = broken === undefined ? "" : `: ${broken.detail}`;
+	const fix = broken?.fix === undefined ? `see "paddock doctor"` : broken.fix;
+	throw new UsageError(
+		`The sandbox "${backend}" is not available here${why} (${fix}).`,
+		"sandbox_unavailable",
+	);
+}
+
+function toId(rollout: Rollout): { id: string } {
+	return { id: rollout.id };
+}

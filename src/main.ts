@@ -1,0 +1,16 @@
+const [major] = process.versions.node.split(".");
+
+if (Number(major) < 24) {
+	process.stderr.write(
+		`paddock: needs Node 24 or newer, this is ${process.version}; start it with "npx paddock", which brings its own.\n`,
+	);
+	process.exitCode = 2;
+} else {
+	// Loaded only now: an older Node could not even parse what follows.
+	const { main } = await import("./cli/cli.ts");
+	const { processConsole } = await import("./cli/console.ts");
+	const code = await main(process.argv.slice(2), processConsole());
+	// What was printed must have left before the process ends, and nothing forgotten may keep it alive.
+	await new Promise((resolve) => process.stdout.write("", resolve));
+	process.exit(code);
+}

@@ -1,0 +1,38 @@
+import type { Console, Output } from "../../src/cli/console.ts";
+
+/** A console that remembers what was written to it. */
+export class RecordedConsole implements Console {
+	readonly stdout = new RecordedOutput();
+	readonly stderr = new RecordedOutput();
+	readonly env: Record<string, string | undefined>;
+	readonly directory: string;
+
+	constructor(
+		options: { env?: Record<string, string | undefined>; directory?: string; terminal?: boolean } = {},
+	) {
+		this.env = options.env ?? {};
+		this.directory = options.directory ?? process.cwd();
+		this.stderr.isTTY = options.terminal ?? false;
+	}
+}
+
+class RecordedOutput implements Output {
+	isTTY = false;
+	columns = 80;
+	rows = 24;
+	text = "";
+	#listeners = new Set<() => void>();
+
+	write(text: string): void {
+		this.text += text;
+	}
+
+	onResize(listener: () => void): Disposable {
+		this.#listeners.add(listener);
+		return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+	}
+
+	get resizeListeners(): number {
+		return this.#listeners.size;
+	}
+}

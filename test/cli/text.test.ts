@@ -1,0 +1,56 @@
+import { expect, test } from "vitest";
+import { showBytes, showCount, showReward, showSeconds } from "../../src/cli/figures.ts";
+import { cut, pad, paintFor, printable, widthOf } from "../../src/cli/style.ts";
+import { didYouMean, nearest } from "../../src/cli/suggest.ts";
+import { layOut } from "../../src/cli/table.ts";
+import { RecordedConsole } from "./console.ts";
+
+test("what a model wrote cannot steer the terminal", () => {
+	const hostile = "a\x1b[2Jb\x1b]0;title\x07c\x1b]8;;http://x\x1b\\d\re\x07f\x9b31mg\u202eh\x00\tz\r\nnext";
+	const clean = printable(hostile);
+	expect(clean).toBe("abcdef31mgh    z\nnext");
+	expect(clean).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+});
+
+test("widths count columns, not code units, and ignore colours", () => {
+	expect(widthOf("\x1b[31mred\x1b[0m")).toBe(3);
+	expect(widthOf("日本")).toBe(4);
+	expect(cut("日本語", 4)).toBe("日…");
+	expect(cut("short", 10)).toBe("short");
+	expect(pad("7", 3, "left")).toBe("  7");
+});
+
+test("colours appear on a terminal only, and never under NO_COLOR", () => {
+	const terminal = new RecordedConsole({ terminal: true }).stderr;
+	expect(paintFor(terminal, {})("red", "x")).toBe("\x1b[31mx\x1b[0m");
+	expect(paintFor(terminal, { NO_COLOR: "1" })("red", "x")).toBe("x");
+	expect(paintFor(new RecordedConsole().stderr, {})("red", "x")).toBe("x");
+});
+
+test("numbers read well at every size", () => {
+	expect([0.04, 59.94, 61, 3725].map(showSeconds)).toEqual(["0.0 s", "59.9 s", "1:01 min", "1:02 h"]);
+	expect([0, 9812, 123_456, 1_234_567].map(showCount)).toEqual(["0", "9,812", "123k", "1.2M"]);
+	expect([null, 1, 0.6667].map(showReward)).toEqual(["–", "1.00", "0.67"]);
+	expect([12, 2048, 3 * 1024 * 1024].map(showBytes)).toEqual(["12 B", "2.0 KiB", "3.0 MiB"]);
+});
+
+test("a table lines its columns up", () => {
+	const lines = layOut(
+		[{ title: "name" }, { title: "n", align: "right" }],
+		[
+			["a", "10"],
+			["long name", "2"],
+		],
+	);
+	expect(lines).toEqual(["name        n", "a          10", "long name   2"]);
+});
+
+test("a slip of the finger finds the word that was meant, nonsense finds none", () => {
+	const commands = ["run", "list", "show", "export", "serve", "doctor"];
+	expect(nearest("lsit", commands)).toBe("list");
+	expect(nearest("sevre", commands)).toBe("serve");
+	expect(nearest("doc", commands)).toBe("doctor");
+	expect(nearest("rnu", commands)).toBe("run");
+	expect(nearest("banana", commands)).toBeNull();
+	expect(didYouMean("--", commands)).toBe("");
+});
