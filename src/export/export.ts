@@ -11,7 +11,7 @@ import { ParquetSink } from "./parquet.ts";
 import { proxyTraceRecords } from "./proxy-trace.ts";
 import { certify, type SampleRow, sampleRows, toTrlRow } from "./rows.ts";
 import type { SampleOptions } from "./samples.ts";
-import { LineSink, type RowSink } from "./sink.ts";
+import { Destination, LineSink, type RowSink } from "./sink.ts";
 
 export const EXPORT_FORMATS = ["jsonl", "parquet", "trl", "atif", "messages", "openenv"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
@@ -132,7 +132,8 @@ async function* doneRollouts(
 	} while (cursor !== null);
 }
 
-async function openSink(format: ExportFormat, destination: Writable | string): Promise<RowSink<unknown>> {
+async function openSink(format: ExportFormat, target: Writable | string): Promise<RowSink<unknown>> {
+	const destination = await Destination.open(target);
 	if (format !== "parquet") return new LineSink(destination);
 	const sink: RowSink<SampleRow> = await ParquetSink.open(destination);
 	return sink as RowSink<unknown>;

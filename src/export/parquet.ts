@@ -1,10 +1,11 @@
+import { createReadStream } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Writable } from "node:stream";
+import { pipeline } from "node:stream/promises";
 import { type DuckDBAppender, type DuckDBConnection, DuckDBInstance } from "@duckdb/node-api";
 import type { SampleRow } from "./rows.ts";
-import { deliver, type RowSink } from "./sink.ts";
+import type { Destination, RowSink } from "./sink.ts";
 
 /** The columns in order, with the type each has in the file. Lists travel as text and are cast by DuckDB. */
 const COLUMNS: Record<keyof SampleRow, string> = {
@@ -45,12 +46,12 @@ export class ParquetSink implements RowSink<SampleRow> {
 	readonly #folder: string;
 	readonly #instance: DuckDBInstance;
 	readonly #connection: DuckDBConnection;
-	readonly #destination: Writable | string;
+	readonly #destination: Destination;
 	#appender: DuckDBAppender | null = null;
 	#batch = { rows: 0, tokens: 0 };
 	#batches = 0;
 
-	static async open(destination: Writable | string): Promise<ParquetSink> {
+	static async open(destination: Destination): Promise<ParquetSink> {
 		const folder = await mkdtemp(join(tmpdir(), "paddock-export-"));
 		const instance = await DuckDBInstance.create(":memory:", {
 			threads: "1",
@@ -67,7 +68,7 @@ export class ParquetSink implements RowSink<SampleRow> {
 		folder: string,
 		instance: DuckDBInstance,
 		connection: DuckDBConnection,
-		destination: Writable | string,
+		destination: Destination,
 	) {
 		this.#folder = folder;
 		this.#instance = instance;
@@ -91,13 +92,15 @@ export class ParquetSink implements RowSink<SampleRow> {
 		}
 		const whole = this.#file("whole");
 		await this.#copy(`FROM read_parquet(${quoted(this.#file("batch-*"))})`, whole);
-		await deliver(whole, this.#destination);
+		await pipeline(createReadStream(whole), this.#destination.stream, { end: false });
+		await this.#destination.commit();
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		this.#connection.closeSync();
 		this.#instance.closeSync();
 		await rm(this.#folder, { recursive: true, force: true });
+		await this.#destination[Symbol.asyncDispose]();
 	}
 
 	async #newBatch(): Promise<DuckDBAppender> {

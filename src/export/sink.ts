@@ -1,8 +1,7 @@
 import { once } from "node:events";
-import { createReadStream, createWriteStream } from "node:fs";
-import { rename, rm } from "node:fs/promises";
+import { open, rename, rm } from "node:fs/promises";
 import type { Writable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { messageOf, UsageError } from "../errors.ts";
 
 /** Where rows go. `close` makes the result visible; disposing without it leaves nothing behind. */
 export interface RowSink<T> extends AsyncDisposable {
@@ -10,54 +9,74 @@ export interface RowSink<T> extends AsyncDisposable {
 	close(): Promise<void>;
 }
 
-/** One JSON object per line. A file appears under its name only when it is whole; a stream is left open. */
-export class LineSink implements RowSink<unknown> {
-	readonly #stream: Writable;
+/** A file that appears under its name only when it is whole, or a stream that is left open. */
+export class Destination implements AsyncDisposable {
+	readonly stream: Writable;
 	readonly #path: string | null;
 	#failure: Error | null = null;
 
-	constructor(destination: Writable | string) {
-		this.#path = typeof destination === "string" ? destination : null;
-		this.#stream = typeof destination === "string" ? createWriteStream(partial(destination)) : destination;
-		this.#stream.on("error", this.#onError);
+	static async open(target: Writable | string): Promise<Destination> {
+		if (typeof target !== "string") return new Destination(target, null);
+		const file = await open(partial(target), "w").catch((error) => {
+			throw new UsageError(`cannot write ${target}: ${messageOf(error)}`, "export_destination");
+		});
+		return new Destination(file.createWriteStream(), target);
 	}
 
-	async write(row: unknown): Promise<void> {
+	private constructor(stream: Writable, path: string | null) {
+		this.stream = stream;
+		this.#path = path;
+		stream.on("error", this.#onError);
+	}
+
+	/** Waits while the stream is full. */
+	async write(chunk: string): Promise<void> {
 		if (this.#failure) throw this.#failure;
-		if (this.#stream.destroyed) throw new Error("whoever was reading the export went away");
-		if (!this.#stream.write(`${JSON.stringify(row)}\n`)) await drained(this.#stream);
+		if (this.stream.destroyed) throw goneAway();
+		if (!this.stream.write(chunk)) await drained(this.stream);
 	}
 
-	async close(): Promise<void> {
+	async commit(): Promise<void> {
 		if (this.#failure) throw this.#failure;
 		if (this.#path === null) return;
-		this.#stream.end();
-		await once(this.#stream, "close");
+		this.stream.end();
+		if (!this.stream.closed) await once(this.stream, "close");
 		await rename(partial(this.#path), this.#path);
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
-		this.#stream.off("error", this.#onError);
-		if (this.#path === null) return;
-		// A second error has nobody left to hear it; the first one was thrown by write or close.
-		this.#stream.on("error", () => {});
-		this.#stream.destroy();
+		if (this.#path === null) {
+			this.stream.off("error", this.#onError);
+			return;
+		}
+		this.stream.destroy();
+		if (!this.stream.closed) await new Promise((closed) => this.stream.once("close", closed));
 		await rm(partial(this.#path), { force: true });
 	}
 
 	#onError = (error: Error) => {
-		this.#failure = error;
+		this.#failure ??= error;
 	};
 }
 
-/** Brings a finished file to its place. */
-export async function deliver(file: string, destination: Writable | string): Promise<void> {
-	if (typeof destination !== "string") return pipeline(createReadStream(file), destination, { end: false });
-	try {
-		await pipeline(createReadStream(file), createWriteStream(partial(destination)));
-		await rename(partial(destination), destination);
-	} finally {
-		await rm(partial(destination), { force: true });
+/** One JSON object per line. */
+export class LineSink implements RowSink<unknown> {
+	readonly #destination: Destination;
+
+	constructor(destination: Destination) {
+		this.#destination = destination;
+	}
+
+	async write(row: unknown): Promise<void> {
+		await this.#destination.write(`${JSON.stringify(row)}\n`);
+	}
+
+	async close(): Promise<void> {
+		await this.#destination.commit();
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await this.#destination[Symbol.asyncDispose]();
 	}
 }
 
@@ -66,13 +85,17 @@ async function drained(stream: Writable): Promise<void> {
 	const settled = new AbortController();
 	const { signal } = settled;
 	const closed = once(stream, "close", { signal }).then(() => {
-		throw new Error("whoever was reading the export went away");
+		throw goneAway();
 	});
 	try {
 		await Promise.race([once(stream, "drain", { signal }), closed]);
 	} finally {
 		settled.abort();
 	}
+}
+
+function goneAway(): Error {
+	return new Error("whoever was reading the export went away");
 }
 
 function partial(path: string): string {
