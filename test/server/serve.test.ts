@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, createServer, type Socket } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
@@ -166,9 +166,10 @@ describe("upgrades", () => {
 
 /** A TCP proxy that drops every connection after `bytes` of the answer. */
 async function openCuttingProxy(target: string, bytes: number) {
-	const { createServer } = await import("node:net");
 	let cuts = 0;
+	const open = new Set<Socket>();
 	const server = createServer((inbound) => {
+		open.add(inbound);
 		const outbound = connect(Number(new URL(target).port), "127.0.0.1");
 		let passed = 0;
 		inbound.pipe(outbound);
@@ -181,7 +182,10 @@ async function openCuttingProxy(target: string, bytes: number) {
 			return inbound.end(part);
 		});
 		outbound.on("close", () => inbound.end());
-		inbound.on("close", () => outbound.destroy());
+		inbound.on("close", () => {
+			open.delete(inbound);
+			outbound.destroy();
+		});
 		for (const socket of [inbound, outbound]) socket.on("error", () => socket.destroy());
 	});
 	server.listen(0, "127.0.0.1");
@@ -192,6 +196,7 @@ async function openCuttingProxy(target: string, bytes: number) {
 		cuts: () => cuts,
 		async [Symbol.asyncDispose]() {
 			server.close();
+			for (const socket of open) socket.destroy();
 			await once(server, "close");
 		},
 	};

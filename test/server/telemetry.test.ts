@@ -1,0 +1,157 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { expect, test } from "vitest";
+import { createLog } from "../../src/log.ts";
+import { createApp } from "../../src/server/app.ts";
+import { Metrics } from "../../src/server/metrics.ts";
+import { observeStore } from "../../src/server/observe.ts";
+import { openOtlp } from "../../src/server/otlp.ts";
+import { Telemetry } from "../../src/server/telemetry.ts";
+import type { Store } from "../../src/store/store.ts";
+import { openFakePaddock } from "../fakes/paddock.ts";
+import { clientOf, request } from "./caller.ts";
+
+const call = {
+	index: 0,
+	purpose: "main" as const,
+	sessionId: null,
+	finishReason: "stop",
+	promptTokens: 30,
+	completionTokens: 12,
+	complete: true,
+	latencyMs: 80,
+	error: null,
+};
+
+/** A rollout whose first attempt fails and whose second succeeds. */
+async function play(store: Store, id: string): Promise<void> {
+	await store.begin(id, "w1");
+	await store.append(id, 1, [{ type: "phase-start", phase: "create" }]);
+	const failure = { boundary: "sandbox" as const, code: "box_lost", message: "gone", retryable: true };
+	await store.requeue(id, 1, failure);
+	await store.begin(id, "w2");
+	await store.append(id, 2, [
+		{ type: "phase-start", phase: "agent" },
+		{ type: "call-end", call },
+		{ type: "call-end", call: { ...call, index: 1, error: { code: "upstream_500", message: "x" } } },
+		{ type: "phase-start", phase: "verify" },
+	]);
+	await store.finish(id, 2, { outcome: "completed", reward: 1, failure: null, summary: null });
+}
+
+test("metrics count what happened: outcomes, phases, tokens, latencies, queue and leaks", async () => {
+	const metrics = new Metrics();
+	await using paddock = await openFakePaddock({
+		wrapStore: (store) => observeStore(store, (...event) => metrics.onEvent(...event)),
+	});
+	const app = createApp(paddock, { metrics });
+	const client = clientOf(app);
+	const { rollouts } = await client.submit({ ...request(), n: 3 });
+	await play(paddock.store, rollouts[0]!.id);
+	await client.abort(rollouts[1]!.id);
+	const response = await app.request("/metrics");
+	expect(response.headers.get("content-type")).toContain("version=0.0.4");
+	const text = await response.text();
+	for (const line of [
+		'paddock_rollouts_ended_total{outcome="completed"} 1',
+		'paddock_rollouts_ended_total{outcome="aborted"} 1',
+		'paddock_rollouts_ended_total{outcome="failed"} 0',
+		'paddock_attempts_failed_total{boundary="sandbox",code="box_lost"} 1',
+		'paddock_rollouts{status="queued"} 1',
+		"paddock_queue_depth 1",
+		'paddock_tokens_total{kind="prompt"} 60',
+		'paddock_tokens_total{kind="completion"} 24',
+		'paddock_call_errors_total{code="upstream_500"} 1',
+		'paddock_call_seconds_bucket{purpose="main",le="0.1"} 2',
+		'paddock_call_seconds_bucket{purpose="main",le="0.05"} 0',
+		'paddock_phase_seconds_count{phase="agent"} 1',
+		'paddock_phase_seconds_count{phase="verify"} 1',
+		"paddock_leaked_boxes_total 0",
+		'paddock_http_requests_total{method="POST",status="201"} 1',
+	])
+		expect(text.split("\n")).toContain(line);
+	for (const line of text.trim().split("\n"))
+		expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [\d.e+-]+)$/);
+});
+
+interface OtlpSpan {
+	traceId: string;
+	spanId: string;
+	parentSpanId?: string;
+	name: string;
+	startTimeUnixNano: string;
+	endTimeUnixNano: string;
+	status: { code?: number };
+}
+
+async function openCollector() {
+	const spans: OtlpSpan[] = [];
+	const headers: Record<string, unknown>[] = [];
+	const server = createServer(async (incoming, outgoing) => {
+		headers.push({ ...incoming.headers, url: incoming.url });
+		const body = JSON.parse(Buffer.concat(await Array.fromAsync(incoming)).toString());
+		spans.push(...body.resourceSpans[0].scopeSpans[0].spans);
+		outgoing.end("{}");
+	});
+	server.listen(0, "127.0.0.1");
+	await once(server, "listening");
+	return {
+		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+		spans,
+		headers,
+		async [Symbol.asyncDispose]() {
+			server.closeAllConnections();
+			server.close();
+			await once(server, "close");
+		},
+	};
+}
+
+test("a collector gets one trace: a span for each attempt, below it phases, below those calls", async () => {
+	await using collector = await openCollector();
+	const env = {
+		OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
+		OTEL_EXPORTER_OTLP_HEADERS: "x-team=rl%20lab,other=1",
+	};
+	const exporter = openOtlp(env, createLog())!;
+	const telemetry = new Telemetry(exporter);
+	await using paddock = await openFakePaddock({
+		wrapStore: (store) => observeStore(store, (...event) => telemetry.onEvent(...event)),
+	});
+	const { rollouts } = await clientOf(createApp(paddock)).submit(request());
+	await play(paddock.store, rollouts[0]!.id);
+	await exporter[Symbol.asyncDispose]();
+
+	const { spans } = collector;
+	expect(collector.headers[0]).toMatchObject({ url: "/v1/traces", "x-team": "rl lab", other: "1" });
+	expect(new Set(spans.map((span) => span.traceId)).size).toBe(1);
+	const named = (name: string) => spans.filter((span) => span.name === name);
+	const [failed, succeeded] = named("rollout");
+	expect(failed?.status.code).toBe(2);
+	expect(succeeded?.status.code).toBeUndefined();
+	expect(named("phase agent")[0]?.parentSpanId).toBe(succeeded?.spanId);
+	expect(named("call main").map((span) => span.parentSpanId)).toEqual(
+		Array(2).fill(named("phase agent")[0]?.spanId),
+	);
+	for (const span of spans)
+		expect(BigInt(span.endTimeUnixNano)).toBeGreaterThanOrEqual(BigInt(span.startTimeUnixNano));
+});
+
+test("a collector that is down costs a line in the log and nothing else", async () => {
+	const lines: string[] = [];
+	const log = createLog({ level: "warn", destination: { write: (line) => void lines.push(line) } });
+	const exporter = openOtlp({ OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://127.0.0.1:1/v1/traces" }, log)!;
+	const span = {
+		traceId: "a".repeat(32),
+		spanId: "b".repeat(16),
+		name: "x",
+		startMs: 1,
+		endMs: 2,
+		attributes: {},
+	};
+	for (let index = 0; index < 20; index++) exporter.send([span]);
+	await exporter[Symbol.asyncDispose]();
+	expect(lines).toHaveLength(20);
+	expect(openOtlp({}, log)).toBeNull();
+});
