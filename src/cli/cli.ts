@@ -2,19 +2,31 @@ import { messageOf, RolloutError, UsageError } from "../errors.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { doctor } from "./doctor.ts";
+import { exportCommand } from "./export.ts";
 import { helpOf, overview } from "./help.ts";
 import { list } from "./list.ts";
 import { mcp } from "./mcp.ts";
 import { policy } from "./policy.ts";
 import { run } from "./run.ts";
-import { serve } from "./serve.ts";
+import { serveCommand } from "./serve.ts";
 import { show } from "./show.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
 import { VERSION } from "./version.ts";
 import { worker } from "./worker.ts";
 
-const COMMANDS: readonly Command[] = [run, list, show, serve, worker, mcp, taskCheck, policy, doctor];
+const COMMANDS: readonly Command[] = [
+	run,
+	list,
+	show,
+	exportCommand,
+	serveCommand,
+	worker,
+	mcp,
+	taskCheck,
+	policy,
+	doctor,
+];
 
 /** Resolves to the exit code. Everything that goes wrong is said in one sentence on stderr. */
 export async function main(argv: readonly string[], console: Console): Promise<number> {

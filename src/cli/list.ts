@@ -2,7 +2,7 @@ import { loadConfig } from "../config.ts";
 import { Outcome } from "../model/failure.ts";
 import { type Rollout, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
-import type { Arguments, Command } from "./command.ts";
+import type { Arguments, Command, Option } from "./command.ts";
 import { printLine } from "./console.ts";
 import { showCount, showReward, showSeconds, showTime } from "./figures.ts";
 import { openHere, warnOn } from "./open.ts";
@@ -11,16 +11,21 @@ import { layOut } from "./table.ts";
 
 const DEFAULT_LIMIT = 20;
 
+/** Which rollouts are meant, for every command that can mean many. */
+export const FILTER_OPTIONS: Record<string, Option> = {
+	status: { value: "<status>", help: RolloutStatus.options.join(", ") },
+	outcome: { value: "<outcome>", help: Outcome.options.join(", ") },
+	task: { value: "<id>", help: "only rollouts of this task" },
+	group: { value: "<id>", help: "only rollouts of this group" },
+	batch: { value: "<id>", help: "only rollouts of this batch" },
+};
+
 export const list: Command = {
 	name: "list",
 	operands: "",
 	summary: "list rollouts, newest first",
 	options: {
-		status: { value: "<status>", help: RolloutStatus.options.join(", ") },
-		outcome: { value: "<outcome>", help: Outcome.options.join(", ") },
-		task: { value: "<id>", help: "only rollouts of this task" },
-		group: { value: "<id>", help: "only rollouts of this group" },
-		batch: { value: "<id>", help: "only rollouts of this batch" },
+		...FILTER_OPTIONS,
 		limit: { value: "<number>", help: `how many (default ${DEFAULT_LIMIT})` },
 		json: { help: "one JSON object per rollout" },
 	},
@@ -50,7 +55,7 @@ export const list: Command = {
 	},
 };
 
-function toFilter(args: Arguments): RolloutFilter {
+export function toFilter(args: Arguments): RolloutFilter {
 	const status = args.choice("status", RolloutStatus.options);
 	const outcome = args.choice("outcome", Outcome.options);
 	const taskId = args.text("task");

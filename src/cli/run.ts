@@ -120,7 +120,7 @@ function toRequest(
 }
 
 function openRunner(plan: Plan, console: Console, warn: (message: string) => void): Promise<Runner> {
-	if (plan.server !== undefined) return openServerRunner(plan.server, console.env);
+	if (plan.server !== undefined) return openServerRunner(plan.server, console.env, plan.config);
 	return openLocalRunner(plan.config, warn);
 }
 

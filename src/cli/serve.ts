@@ -1,5 +1,7 @@
 import { loadConfig } from "../config.ts";
 import { createLog, secretsOf } from "../log.ts";
+import { openDoors } from "../openenv/doors.ts";
+import { serve } from "../server/serve.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
 import { untilInterrupt } from "./interrupt.ts";
@@ -8,7 +10,7 @@ import { openHere, warnOn } from "./open.ts";
 const LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
 const GRACE_MS = 30_000;
 
-export const serve: Command = {
+export const serveCommand: Command = {
 	name: "serve",
 	operands: "",
 	summary: "serve the web page, the HTTP API, MCP and OpenEnv, and run what is asked for",
@@ -36,12 +38,14 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		const port = args.whole("port", { least: 0, most: 65_535 }) ?? 8000;
 		const config = { ...loaded, concurrency };
 		await using paddock = await openHere(config, warnOn(console));
-		const { serve } = await import("../server/serve.ts");
+		const log = createLog({ level, secrets: secretsOf(config.env) });
+		const doors = openDoors(paddock, { log });
 		await using serving = await serve(paddock, {
-			host,
-			port,
-			log: createLog({ level, secrets: secretsOf(config.env) }),
+			...{ host, port, log, onUpgrade: doors.onUpgrade },
+			extraRoutes: (app) => doors.mount(app),
 		});
+		// Their long requests end before the server waits for the last request.
+		await using _doors = doors;
 		const working = args.has("no-worker") ? null : await paddock.work({ capacity: concurrency });
 		printLine(
 			console.stderr,

@@ -1,0 +1,99 @@
+import { loadConfig } from "../config.ts";
+import { UsageError } from "../errors.ts";
+import { EXPORT_FORMATS, type ExportFormat, type ExportReport, exportRollouts } from "../export/export.ts";
+import type { Rollout } from "../model/rollout.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Arguments, Command } from "./command.ts";
+import { printLine } from "./console.ts";
+import { plural } from "./figures.ts";
+import { onInterrupt } from "./interrupt.ts";
+import { FILTER_OPTIONS, toFilter } from "./list.ts";
+import { openHere, warnOn } from "./open.ts";
+import { findRollout } from "./show.ts";
+
+export const exportCommand: Command = {
+	name: "export",
+	operands: "[<rollout>…]",
+	summary: "write finished rollouts as training data or trajectories",
+	details: `Without operands: all that match. Only rollouts whose tokens are proven exact become samples; the others are
+counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logprobs), trl (rows for TRL), atif
+(trajectories), messages (chat), openenv (proxy traces).`,
+	options: {
+		format: { value: "<format>", help: `${EXPORT_FORMATS.join(", ")} (default jsonl)` },
+		out: { value: "<file>", help: "where to; default stdout (not for parquet)" },
+		...FILTER_OPTIONS,
+		"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
+		"include-untrainable": { help: "also samples whose tokens are not proven; each row says so" },
+	},
+	examples: [
+		{
+			line: "paddock export --format trl --min-reward 1 > solved.jsonl",
+			says: "every solved rollout as TRL rows",
+		},
+		{ line: "paddock export last --format parquet --out sample.parquet", says: "the newest rollout" },
+	],
+	async run(args, console) {
+		const format = args.choice("format", EXPORT_FORMATS) ?? "jsonl";
+		const out = args.text("out");
+		const minReward = toNumber(args);
+		if (format === "parquet" && out === undefined) {
+			throw new UsageError("--format parquet needs --out <file>.", "bad_option");
+		}
+		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		const stop = new AbortController();
+		using _interrupts = onInterrupt(() => stop.abort());
+		const report = await exportRollouts(
+			await storeOf(paddock, args.operands),
+			toFilter(args),
+			format,
+			out ?? process.stdout,
+			{
+				signal: stop.signal,
+				includeUntrainable: args.has("include-untrainable"),
+				...(minReward === undefined ? {} : { minReward }),
+			},
+		);
+		for (const line of describe(report, format, out)) printLine(console.stderr, line);
+		return 0;
+	},
+};
+
+/** The store itself, or one that lists only the rollouts that were named. */
+async function storeOf(
+	paddock: Paddock,
+	operands: readonly string[],
+): Promise<Parameters<typeof exportRollouts>[0]> {
+	const { store } = paddock;
+	if (operands.length === 0) return store;
+	const named: Rollout[] = [];
+	for (const operand of operands) {
+		const rollout = await store.get(await findRollout(paddock, operand));
+		if (rollout === null || rollout.status !== "done") {
+			throw new UsageError(`Rollout "${operand}" has not ended yet.`, "not_done");
+		}
+		named.push(rollout);
+	}
+	return {
+		list: async () => ({ items: named, next: null }),
+		group: (id) => store.group(id),
+		readTrace: (id, attempt) => store.readTrace(id, attempt),
+	};
+}
+
+function toNumber(args: Arguments): number | undefined {
+	const text = args.text("min-reward");
+	if (text === undefined) return undefined;
+	const number = text.trim() === "" ? Number.NaN : Number(text);
+	if (Number.isFinite(number)) return number;
+	throw new UsageError(`--min-reward wants a number, not "${text}".`, "bad_option");
+}
+
+function describe(report: ExportReport, format: ExportFormat, out: string | undefined): string[] {
+	const lines = [
+		`${plural(report.rows, "row")} of ${plural(report.rollouts, "rollout")} as ${format}${out === undefined ? "" : ` in ${out}`}`,
+	];
+	if (report.skipped > 0) lines.push(`${plural(report.skipped, "rollout")} left out:`);
+	for (const skip of report.skips.slice(0, 10)) lines.push(`  ${skip.rolloutId}: ${skip.reason}`);
+	if (report.skipped > 10) lines.push(`  and ${report.skipped - 10} more`);
+	return lines;
+}
