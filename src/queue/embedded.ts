@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import type { Store } from "../store/store.ts";
-import { EmbeddedWorker } from "./embedded-worker.ts";
 import { JobTable } from "./job-table.ts";
 import { isAlive, ownIdentity } from "./process-identity.ts";
-import type { Job, JobEnd, Queue, Worker, WorkerInfo } from "./queue.ts";
+import type { Queue, Worker, WorkerInfo } from "./queue.ts";
+import { eachUnfinished } from "./reconcile.ts";
+import { type Claim, type ClaimEnd, TakingWorker, type WorkOptions } from "./taking-worker.ts";
 
 /** A process that enqueues and does not work leaves its jobs to others after this. */
 const SHARE_AFTER_MS = 3_000;
@@ -20,7 +21,7 @@ export interface EmbeddedQueueOptions {
 	/** The first wait after a job came back; doubles each time, up to a minute. */
 	retryDelayMs?: number;
 	/** A handler threw: its job comes back all the same. Unless given, the process warns. */
-	onError?: (error: unknown, rolloutId: string) => void;
+	onError?: (error: unknown, rolloutId: string | null) => void;
 }
 
 /** The queue of one machine: claims in a small file, so that several processes on one home each run their own. */
@@ -35,8 +36,8 @@ class EmbeddedQueue implements Queue {
 	readonly #identity = ownIdentity();
 	readonly #pollMs: number;
 	readonly #retryDelayMs: number;
-	readonly #onError: (error: unknown, rolloutId: string) => void;
-	readonly #workers = new Set<EmbeddedWorker>();
+	readonly #onError: (error: unknown, rolloutId: string | null) => void;
+	readonly #workers = new Set<TakingWorker<Claim>>();
 	readonly #heartbeat: NodeJS.Timeout;
 	#poll: NodeJS.Timeout | null = null;
 	#ready: NodeJS.Timeout | null = null;
@@ -64,20 +65,16 @@ class EmbeddedQueue implements Queue {
 		this.#fill();
 	}
 
-	async work(options: {
-		workerId: string;
-		capacity: number;
-		handle: (job: Job) => Promise<JobEnd>;
-	}): Promise<Worker> {
-		const worker = new EmbeddedWorker(options, {
-			take: () => this.#table.take(this.#key, Date.now()),
-			ended: (rolloutId, end) => this.#ended(rolloutId, end),
-			changed: (changed) => this.#saveWorker(changed),
-			left: (left) => this.#left(left),
+	async work(options: WorkOptions): Promise<Worker> {
+		const worker: TakingWorker<Claim> = new TakingWorker(options, {
+			take: async (atMost) => this.#take(atMost),
+			ended: async (claim, end) => this.#ended(claim.rolloutId, end),
+			changed: () => this.#table.saveWorker(this.#key, worker),
+			left: async () => this.#left(worker),
 			threw: this.#onError,
 		});
 		this.#workers.add(worker);
-		this.#saveWorker(worker);
+		this.#table.saveWorker(this.#key, worker);
 		this.#adopt();
 		await this.#reconcile();
 		this.#poll ??= setInterval(() => this.#lookAround(), this.#pollMs);
@@ -110,11 +107,21 @@ class EmbeddedQueue implements Queue {
 	}
 
 	#fill(): void {
-		for (const worker of this.#workers) worker.fill();
+		for (const worker of this.#workers) void worker.fill();
 		this.#wakeWhenReady();
 	}
 
-	#ended(rolloutId: string, end: "done" | "back" | "handedBack"): void {
+	#take(atMost: number): Claim[] {
+		const claims: Claim[] = [];
+		while (claims.length < atMost) {
+			const rolloutId = this.#table.take(this.#key, Date.now());
+			if (rolloutId === null) break;
+			claims.push({ rolloutId });
+		}
+		return claims;
+	}
+
+	#ended(rolloutId: string, end: ClaimEnd): void {
 		const now = Date.now();
 		this.#table.transact(() => {
 			if (end === "done") this.#table.complete(rolloutId, this.#key);
@@ -174,33 +181,25 @@ class EmbeddedQueue implements Queue {
 		const unfinished = await this.#store.counts();
 		const first = this.#reconciledAt === 0;
 		if (!first && this.#table.counts().total >= unfinished.queued + unfinished.running) return;
-		for (const status of ["running", "queued"] as const) {
-			let cursor: string | null = null;
-			do {
-				const options = { limit: 200, order: "oldest" as const, ...(cursor === null ? {} : { cursor }) };
-				const page = await this.#store.list({ status }, options);
-				const now = Date.now();
-				this.#table.transact(() => {
-					for (const { id, request } of page.items) this.#table.add(id, request.priority, now, null, now);
-				});
-				cursor = page.next;
-			} while (cursor !== null);
-		}
+		await eachUnfinished(this.#store, (rollouts) => {
+			const now = Date.now();
+			this.#table.transact(() => {
+				for (const { rolloutId, priority } of rollouts) this.#table.add(rolloutId, priority, now, null, now);
+			});
+		});
 	}
 
 	#beat(): void {
 		const now = Date.now();
 		this.#table.announce(this.#key, this.#identity, now);
 		for (const worker of this.#workers) {
-			for (const id of worker.runningIds()) if (!this.#table.isRunning(id, this.#key)) worker.lose(id);
+			for (const { rolloutId } of worker.claims()) {
+				if (!this.#table.isRunning(rolloutId, this.#key)) worker.lose(rolloutId);
+			}
 		}
 	}
 
-	#saveWorker(worker: EmbeddedWorker): void {
-		this.#table.saveWorker(this.#key, worker);
-	}
-
-	#left(worker: EmbeddedWorker): void {
+	#left(worker: TakingWorker<Claim>): void {
 		this.#workers.delete(worker);
 		this.#table.removeWorker(this.#key, worker.id);
 		if (this.#workers.size === 0) this.#stopLooking();

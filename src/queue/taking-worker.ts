@@ -1,0 +1,167 @@
+import type { Job, JobEnd, Worker } from "./queue.ts";
+
+/** Work that was taken and must be brought back. */
+export interface Claim {
+	rolloutId: string;
+}
+
+/** How a claim comes back: `handedBack` is for anybody at once, since the worker goes; `back` is tried again later. */
+export type ClaimEnd = "done" | "back" | "handedBack";
+
+/** Where a worker gets its work from and brings it back to. */
+export interface WorkSource<C extends Claim> {
+	take(atMost: number): Promise<C[]>;
+	ended(claim: C, end: ClaimEnd): Promise<void>;
+	/** `running` or `draining` changed. */
+	changed(): void;
+	left(): Promise<void>;
+	/** A handler threw (the job comes back), or the source itself failed (it is asked again). */
+	threw(error: unknown, rolloutId: string | null): void;
+}
+
+export interface WorkOptions {
+	workerId: string;
+	capacity: number;
+	handle: (job: Job) => Promise<JobEnd>;
+}
+
+/** After this a handler that ignores its signal is left to itself; the store's attempts fence it off. */
+const UNWIND_MS = 45_000;
+
+interface Running<C> {
+	claim: C;
+	controller: AbortController;
+	ended: Promise<void>;
+}
+
+/** Takes as much as it has room for, runs it, brings it back. */
+export class TakingWorker<C extends Claim> implements Worker {
+	readonly id: string;
+	readonly capacity: number;
+	readonly startedAt = Date.now();
+	readonly #handle: (job: Job) => Promise<JobEnd>;
+	readonly #source: WorkSource<C>;
+	readonly #running = new Map<string, Running<C>>();
+	#filling: Promise<void> | null = null;
+	#again = false;
+	#drained: Promise<void> | null = null;
+
+	constructor(options: WorkOptions, source: WorkSource<C>) {
+		this.id = options.workerId;
+		this.capacity = options.capacity;
+		this.#handle = options.handle;
+		this.#source = source;
+	}
+
+	get running(): number {
+		return this.#running.size;
+	}
+
+	get draining(): boolean {
+		return this.#drained !== null;
+	}
+
+	claims(): C[] {
+		return [...this.#running.values()].map(({ claim }) => claim);
+	}
+
+	/** There may be work: harmless to repeat. */
+	fill(): Promise<void> {
+		this.#again = true;
+		this.#filling ??= this.#fill().finally(() => {
+			this.#filling = null;
+		});
+		return this.#filling;
+	}
+
+	/** The job is somebody else's now. */
+	lose(rolloutId: string): void {
+		this.#running.get(rolloutId)?.controller.abort();
+	}
+
+	drain(graceMs: number): Promise<void> {
+		this.#drained ??= this.#drain(graceMs);
+		return this.#drained;
+	}
+
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.drain(0);
+	}
+
+	async #fill(): Promise<void> {
+		while (this.#again) {
+			this.#again = false;
+			const room = this.capacity - this.running;
+			if (this.draining || room <= 0) return;
+			try {
+				const claims = await this.#source.take(room);
+				for (const claim of claims) await this.#start(claim);
+				if (claims.length > 0) this.#source.changed();
+			} catch (error) {
+				this.#source.threw(error, null);
+			}
+		}
+	}
+
+	async #start(claim: C): Promise<void> {
+		// What came while draining goes back at once; what still unwinds here from an earlier claim must end first.
+		if (this.draining) return this.#source.ended(claim, "handedBack");
+		if (this.#running.has(claim.rolloutId)) return this.#source.ended(claim, "back");
+		const controller = new AbortController();
+		this.#running.set(claim.rolloutId, { claim, controller, ended: this.#run(claim, controller.signal) });
+	}
+
+	async #run(claim: C, signal: AbortSignal): Promise<void> {
+		const end = await this.#outcome({ rolloutId: claim.rolloutId, signal });
+		if (this.#running.get(claim.rolloutId)?.claim !== claim) return;
+		await this.#bringBack(claim, end === "done" ? "done" : signal.aborted ? "handedBack" : "back");
+		void this.fill();
+	}
+
+	/** Whatever a handler throws, the job comes back: only "done" removes it. */
+	async #outcome(job: Job): Promise<JobEnd> {
+		try {
+			// A turn later, so that even a handler that throws at once finds its claim registered.
+			await Promise.resolve();
+			return await this.#handle(job);
+		} catch (error) {
+			this.#source.threw(error, job.rolloutId);
+			return "retry";
+		}
+	}
+
+	async #bringBack(claim: C, end: ClaimEnd): Promise<void> {
+		try {
+			await this.#source.ended(claim, end);
+		} catch (error) {
+			this.#source.threw(error, claim.rolloutId);
+		}
+		this.#running.delete(claim.rolloutId);
+		this.#source.changed();
+	}
+
+	async #drain(graceMs: number): Promise<void> {
+		// `draining` is true from the next turn on; work being taken right now is waited for.
+		await this.#filling;
+		this.#source.changed();
+		await settledWithin(this.#ends(), graceMs);
+		for (const { controller } of this.#running.values()) controller.abort();
+		await settledWithin(this.#ends(), UNWIND_MS);
+		for (const claim of this.claims()) await this.#bringBack(claim, "handedBack");
+		await this.#source.left();
+	}
+
+	#ends(): Promise<void>[] {
+		return [...this.#running.values()].map(({ ended }) => ended);
+	}
+}
+
+async function settledWithin(promises: Promise<void>[], timeoutMs: number): Promise<void> {
+	if (promises.length === 0 || timeoutMs <= 0) return;
+	let timer: NodeJS.Timeout | undefined;
+	const timeUp = new Promise<void>((resolve) => {
+		timer = setTimeout(resolve, timeoutMs);
+	});
+	await Promise.race([Promise.allSettled(promises), timeUp]);
+	clearTimeout(timer);
+}

@@ -1,0 +1,340 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { describe, expect, type TestContext, test } from "vitest";
+import { newId } from "../../src/model/id.ts";
+import type { Job, JobEnd, Queue, Worker } from "../../src/queue/queue.ts";
+import type { Store } from "../../src/store/store.ts";
+import { COMPLETED, submitOne } from "../store/conformance.ts";
+
+export type QueueAddress =
+	| { type: "embedded"; home: string }
+	| { type: "boss"; url: string; schema: string; home: string };
+
+/** One place where work waits; any number of queues, here or in other processes, may be opened on it. */
+export interface QueueFixture extends AsyncDisposable {
+	address: QueueAddress;
+	store: Store;
+	open(): Promise<Queue>;
+}
+
+export function queueConformance(
+	name: string,
+	openFixture: (context: TestContext) => Promise<QueueFixture>,
+): void {
+	describe(`${name} orders work`, () => {
+		test("the most urgent goes first, equals in the order they came", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const jobs = await submitted(fixture.store, 5);
+			const [a, b, c, d, e] = jobs as [string, string, string, string, string];
+			for (const rolloutId of [a, b]) await queue.enqueue([{ rolloutId, priority: 0 }]);
+			await queue.enqueue([{ rolloutId: c, priority: -5 }]);
+			await queue.enqueue([{ rolloutId: d, priority: 10 }]);
+			await queue.enqueue([{ rolloutId: e, priority: 0 }]);
+			expect(await queue.depth()).toBe(5);
+			const log = await runAll(fixture.store, queue, 5, { capacity: 1 });
+			expect(log).toEqual([d, a, b, e, c]);
+			expect(await queue.depth()).toBe(0);
+		});
+
+		test("no more run at once than there is room for, and the room is used", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const ids = await submitted(fixture.store, 9);
+			await queue.enqueue(ids.map((rolloutId) => ({ rolloutId, priority: 0 })));
+			let now = 0;
+			let most = 0;
+			const full = Promise.withResolvers<void>();
+			const log = await runAll(fixture.store, queue, 9, {
+				capacity: 3,
+				during: async () => {
+					now += 1;
+					most = Math.max(most, now);
+					if (now === 3) full.resolve();
+					await full.promise;
+					now -= 1;
+				},
+			});
+			expect(most).toBe(3);
+			expect(log.toSorted()).toEqual(ids.toSorted());
+		});
+
+		test("a delayed job lets others pass, and runs when its time has come", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [late, soon] = (await submitted(fixture.store, 2)) as [string, string];
+			await queue.enqueue([{ rolloutId: late, priority: 50, delayMs: 400 }]);
+			await queue.enqueue([{ rolloutId: soon, priority: 0 }]);
+			expect(await runAll(fixture.store, queue, 2, { capacity: 1 })).toEqual([soon, late]);
+		});
+
+		test("enqueued many times, run once", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			await using other = await fixture.open();
+			const [twice, last] = (await submitted(fixture.store, 2)) as [string, string];
+			await Promise.all(
+				[queue, other, queue, other].map((each) => each.enqueue([{ rolloutId: twice, priority: 0 }])),
+			);
+			await queue.enqueue([{ rolloutId: last, priority: -1 }]);
+			expect(await queue.depth()).toBe(2);
+			expect(await runAll(fixture.store, queue, 2, { capacity: 1 })).toEqual([twice, last]);
+		});
+
+		test("cancelled before it ran, it never runs", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [gone, kept] = (await submitted(fixture.store, 2)) as [string, string];
+			await queue.enqueue([gone, kept].map((rolloutId) => ({ rolloutId, priority: 0 })));
+			await fixture.store.requestAbort({ id: gone });
+			await queue.cancel(gone);
+			await queue.cancel("ro_nobody");
+			expect(await queue.depth()).toBe(1);
+			expect(await runAll(fixture.store, queue, 1, { capacity: 1 })).toEqual([kept]);
+		});
+	});
+
+	describe(`${name} tries again`, () => {
+		test("a job comes back until its handler says done, whether it asked for it or threw", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+			await queue.enqueue([{ rolloutId, priority: 0 }]);
+			let starts = 0;
+			const done = Promise.withResolvers<void>();
+			await using _worker = await queue.work({
+				workerId: newId("wk"),
+				capacity: 2,
+				handle: async () => {
+					starts += 1;
+					if (starts === 1) return "retry";
+					if (starts === 2) throw new Error("broken on purpose");
+					await finish(fixture.store, rolloutId);
+					done.resolve();
+					return "done";
+				},
+			});
+			await done.promise;
+			expect(starts).toBe(3);
+			await untilEmpty(queue);
+		});
+
+		test("a job that its own handler enqueues again runs again", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+			await queue.enqueue([{ rolloutId, priority: 0 }]);
+			let starts = 0;
+			const done = Promise.withResolvers<void>();
+			await using _worker = await queue.work({
+				workerId: newId("wk"),
+				capacity: 1,
+				handle: async () => {
+					starts += 1;
+					if (starts === 1) {
+						await queue.enqueue([{ rolloutId, priority: 0, delayMs: 10 }]);
+						return "done";
+					}
+					await finish(fixture.store, rolloutId);
+					done.resolve();
+					return "done";
+				},
+			});
+			await done.promise;
+			expect(starts).toBe(2);
+		});
+
+		test("an unfinished rollout that nobody enqueued is found when work starts", async (context) => {
+			await using fixture = await openFixture(context);
+			const ids = await submitted(fixture.store, 3);
+			await fixture.store.begin(ids[0]!, "a worker that died");
+			await using queue = await fixture.open();
+			const log = await runAll(fixture.store, queue, 3, { capacity: 1 });
+			expect(log.toSorted()).toEqual(ids.toSorted());
+		});
+	});
+
+	describe(`${name} lets workers come and go`, () => {
+		test("workers are listed with their room and their load, until they leave", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			await using other = await fixture.open();
+			const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+			const held = hold(fixture.store);
+			await queue.enqueue([{ rolloutId, priority: 0 }]);
+			const worker = await queue.work({ workerId: "wk_one", capacity: 3, handle: held.handle });
+			await held.started;
+			await until(async () => (await other.workers())[0]?.running === 1);
+			expect(await other.workers()).toEqual([
+				{
+					id: "wk_one",
+					host: expect.any(String),
+					pid: process.pid,
+					capacity: 3,
+					running: 1,
+					draining: false,
+					startedAt: expect.any(Number),
+					seenAt: expect.any(Number),
+				},
+			]);
+			expect(worker.running).toBe(1);
+			held.release();
+			await worker.drain(60_000);
+			expect(await other.workers()).toEqual([]);
+		});
+
+		test("a draining worker finishes what it has and takes nothing new", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [first, second] = (await submitted(fixture.store, 2)) as [string, string];
+			const held = hold(fixture.store);
+			await queue.enqueue([{ rolloutId: first, priority: 1 }]);
+			const worker = await queue.work({ workerId: newId("wk"), capacity: 1, handle: held.handle });
+			await held.started;
+			const drained = worker.drain(60_000);
+			await queue.enqueue([{ rolloutId: second, priority: 0 }]);
+			held.release();
+			await drained;
+			expect(held.log).toEqual([first]);
+			expect((await fixture.store.get(first))?.status).toBe("done");
+			expect(await queue.depth()).toBe(1);
+			expect(await runAll(fixture.store, queue, 1, { capacity: 1 })).toEqual([second]);
+		});
+
+		test("what a drained worker could not finish in time is handed to another", async (context) => {
+			await using fixture = await openFixture(context);
+			await using leaving = await fixture.open();
+			await using staying = await fixture.open();
+			const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+			const started = Promise.withResolvers<void>();
+			const worker = await leaving.work({
+				workerId: newId("wk"),
+				capacity: 1,
+				handle: async (job) => {
+					started.resolve();
+					if (!job.signal.aborted) await once(job.signal, "abort");
+					return "retry";
+				},
+			});
+			await leaving.enqueue([{ rolloutId, priority: 0 }]);
+			await started.promise;
+			await worker.drain(0);
+			expect(await runAll(fixture.store, staying, 1, { capacity: 1 })).toEqual([rolloutId]);
+		});
+
+		test("a live process keeps its job; when it is killed another takes it over", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [theirs, ours] = (await submitted(fixture.store, 2)) as [string, string];
+			const child = await startChild(fixture.address, theirs);
+			await queue.enqueue([{ rolloutId: ours, priority: 0 }]);
+			const log: string[] = [];
+			const both = Promise.withResolvers<void>();
+			const one = Promise.withResolvers<void>();
+			await using _worker = await queue.work({
+				workerId: newId("wk"),
+				capacity: 2,
+				handle: async (job) => {
+					await finish(fixture.store, job.rolloutId);
+					log.push(job.rolloutId);
+					one.resolve();
+					if (log.length === 2) both.resolve();
+					return "done";
+				},
+			});
+			await one.promise;
+			expect(log).toEqual([ours]);
+			const gone = once(child, "exit");
+			child.kill("SIGKILL");
+			await gone;
+			const killedAt = Date.now();
+			await both.promise;
+			expect(log).toEqual([ours, theirs]);
+			context.annotate(`taken over after ${((Date.now() - killedAt) / 1000).toFixed(1)} s`);
+		});
+	});
+}
+
+async function submitted(store: Store, count: number): Promise<string[]> {
+	const ids: string[] = [];
+	for (let index = 0; index < count; index++) ids.push((await submitOne(store)).id);
+	return ids;
+}
+
+async function finish(store: Store, rolloutId: string): Promise<void> {
+	const rollout = await store.begin(rolloutId, "w");
+	if (rollout) await store.finish(rolloutId, rollout.attempt, COMPLETED);
+}
+
+/** Works until so many rollouts are finished; answers them in the order they were started. */
+async function runAll(
+	store: Store,
+	queue: Queue,
+	count: number,
+	options: { capacity: number; during?: () => Promise<void> },
+): Promise<string[]> {
+	const log: string[] = [];
+	let finished = 0;
+	const all = Promise.withResolvers<void>();
+	const worker: Worker = await queue.work({
+		workerId: newId("wk"),
+		capacity: options.capacity,
+		handle: async ({ rolloutId }) => {
+			log.push(rolloutId);
+			await options.during?.();
+			await finish(store, rolloutId);
+			finished += 1;
+			if (finished === count) all.resolve();
+			return "done";
+		},
+	});
+	await all.promise;
+	await worker.drain(60_000);
+	return log;
+}
+
+/** A handler that waits to be released. */
+function hold(store: Store): {
+	handle: (job: Job) => Promise<JobEnd>;
+	started: Promise<void>;
+	release: () => void;
+	log: string[];
+} {
+	const started = Promise.withResolvers<void>();
+	const released = Promise.withResolvers<void>();
+	const log: string[] = [];
+	return {
+		log,
+		started: started.promise,
+		release: released.resolve,
+		handle: async ({ rolloutId }) => {
+			log.push(rolloutId);
+			started.resolve();
+			await released.promise;
+			await finish(store, rolloutId);
+			return "done";
+		},
+	};
+}
+
+/** A process that takes the job and never ends it. */
+async function startChild(address: QueueAddress, rolloutId: string): Promise<ChildProcess> {
+	const script = fileURLToPath(new URL("./conformance-child.ts", import.meta.url));
+	const child = spawn(process.execPath, [script, JSON.stringify(address), rolloutId], {
+		stdio: ["ignore", "pipe", "inherit"],
+	});
+	for await (const line of createInterface({ input: child.stdout! }))
+		if (line === `took ${rolloutId}`) return child;
+	throw new Error("The child ended before it took its job.");
+}
+
+async function untilEmpty(queue: Queue): Promise<void> {
+	await until(async () => (await queue.depth()) === 0);
+}
+
+/** For what can only be asked: gives up with the test's own time limit. */
+async function until(holds: () => Promise<boolean>): Promise<void> {
+	while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+}

@@ -1,0 +1,49 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, expect, type TestContext, test } from "vitest";
+import { openBossQueue } from "../../src/queue/boss.ts";
+import { openPostgresStore } from "../../src/store/postgres.ts";
+import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
+import { type QueueFixture, queueConformance } from "./conformance.ts";
+
+let server: Promise<Postgres> | null = null;
+let schemas = 0;
+
+afterAll(async () => (await server)?.[Symbol.asyncDispose]());
+
+async function openFixture(context: TestContext): Promise<QueueFixture> {
+	requirePostgres(context);
+	server ??= startPostgres({ fsync: "off" });
+	const { url } = await server;
+	const home = await mkdtemp(join(tmpdir(), "paddock-queue-"));
+	const schema = `test_${++schemas}`;
+	const store = await openPostgresStore({ url, schema, home, connections: 3 });
+	return {
+		address: { type: "boss", url, schema, home },
+		store,
+		open: () =>
+			openBossQueue({ url, schema: `${schema}_queue`, store, pollMs: 200, onError: () => undefined }),
+		[Symbol.asyncDispose]: async () => {
+			await store[Symbol.asyncDispose]();
+			await rm(home, { recursive: true });
+		},
+	};
+}
+
+queueConformance("the pg-boss queue", openFixture);
+
+test("five queues that open an empty database at once all come up", async (context) => {
+	await using fixture = await openFixture(context);
+	const queues = await Promise.all(Array.from({ length: 5 }, () => fixture.open()));
+	for (const queue of queues) expect(await queue.depth()).toBe(0);
+	await Promise.all(queues.map((queue) => queue[Symbol.asyncDispose]()));
+});
+
+test("a database that is not there is said in one sentence", async (context) => {
+	await using fixture = await openFixture(context);
+	const url = "postgresql://user:hunter2@127.0.0.1:1/none";
+	const opening = openBossQueue({ url, store: fixture.store, onError: () => undefined });
+	await expect(opening).rejects.toThrow(/PostgreSQL cannot be reached/);
+	await expect(opening).rejects.not.toThrow(/hunter2/);
+});
