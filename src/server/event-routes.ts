@@ -56,9 +56,11 @@ async function pageOfEvents(door: Door, query: EventQuery): Promise<EventPage> {
 			const changed = new Promise<void>((resolve) => {
 				wake = resolve;
 			});
+			// Asked before the events are read: whatever is over by now has all its events.
+			const isOver = (await store.get(id))?.status === "done";
 			const items = await store.events(id, { after, limit });
 			const last = items.at(-1);
-			const done = last?.type === "rollout-end" || (!last && (await store.get(id))?.status === "done");
+			const done = last?.type === "rollout-end" || (!last && isOver);
 			if (last || done || query.wait_s === 0 || stop.signal.aborted)
 				return { items, next: last?.seq ?? after, done };
 			await changed;

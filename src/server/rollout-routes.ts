@@ -22,7 +22,7 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 	mount(app, createRollouts, async ({ body, headers }) => {
 		const { n, group, idempotencyKey: keyInBody, ...request } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], keyInBody);
-		const options = { n, group, ...(idempotencyKey ? { idempotencyKey } : {}) };
+		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
 		const made = await admission.admit(n, () => paddock.submit(request, options));
 		return { rollouts: made.rollouts.map(toRow), group: made.group };
 	});

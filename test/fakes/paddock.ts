@@ -4,12 +4,12 @@ import { join } from "node:path";
 import { type Config, loadConfig } from "../../src/config.ts";
 import { toResult } from "../../src/export/result.ts";
 import type { ModelCall } from "../../src/model/call.ts";
-import type { RolloutEvent } from "../../src/model/event.ts";
 import { newId } from "../../src/model/id.ts";
 import type { RolloutRequest } from "../../src/model/request.ts";
 import type { Group } from "../../src/model/rollout.ts";
 import type { Paddock } from "../../src/paddock.ts";
 import type { Queue } from "../../src/queue/queue.ts";
+import { follow } from "../../src/store/follow.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import type { NewRollout, Store } from "../../src/store/store.ts";
 import { readCalls, TraceWriter } from "../../src/store/trace-log.ts";
@@ -61,8 +61,8 @@ export async function openFakePaddock(options: FakePaddockOptions = {}): Promise
 
 function submitting(store: Store): Pick<Paddock, "submit" | "submitBatch"> {
 	return {
-		async submit(request, { n = 1, group = false, idempotencyKey } = {}) {
-			const groups = group || n > 1 ? [newGroup(request, n, null)] : [];
+		async submit(request, { n = 1, group = n > 1, idempotencyKey } = {}) {
+			const groups = group ? [newGroup(request, n, null)] : [];
 			const rollouts = repeat(n, () => newRollout(request, groups[0]?.id));
 			return await store.submit({ rollouts, groups, ...(idempotencyKey ? { idempotencyKey } : {}) });
 		},
@@ -103,30 +103,6 @@ function reading(store: Store): Pick<Paddock, "follow" | "wait" | "result" | "me
 		},
 		calls,
 	};
-}
-
-async function* follow(
-	store: Store,
-	id: string,
-	{ after = 0, signal }: { after?: number; signal?: AbortSignal },
-): AsyncGenerator<RolloutEvent> {
-	let last = after;
-	let wake = () => {};
-	using _ = store.watch(id, () => wake());
-	signal?.addEventListener("abort", () => wake());
-	while (!signal?.aborted) {
-		const changed = new Promise<void>((resolve) => {
-			wake = resolve;
-		});
-		const events = await store.events(id, { after: last, limit: 100 });
-		for (const event of events) {
-			yield event;
-			last = event.seq;
-			if (event.type === "rollout-end") return;
-		}
-		if (events.length === 0 && (await store.get(id))?.status === "done") return;
-		if (events.length === 0 && !signal?.aborted) await changed;
-	}
 }
 
 async function complete(store: Store, id: string, reward: number | null, calls: ModelCall[]): Promise<void> {
