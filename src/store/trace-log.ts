@@ -1,10 +1,10 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { deflate, deflateSync, inflateSync } from "node:zlib";
 import type { ModelCall } from "../model/call.ts";
 import { type CallHead, type CallPayload, decodePayload, encodePayload, toInt32 } from "./trace-payload.ts";
 import { encodeRecord, encodeStart, RecordType, readRecords, type TraceRecord } from "./trace-record.ts";
-import { type Slot, sharedPrefix, TraceWindow } from "./trace-window.ts";
+import { type Slot, sharedIds, sharedNumbers, TraceWindow } from "./trace-window.ts";
 
 /** How many branches may be alive at once before the oldest has to be stored anew. */
 const SLOTS = 8;
@@ -91,9 +91,9 @@ class CallEncoder {
 		const base = nearest(this.#window.entries(), prompt, messages);
 		const from = base === null ? null : this.#window.get(base)!;
 		const keep = {
-			ids: from ? sharedPrefix(from.ids, prompt) : 0,
-			messages: from ? sharedPrefix(from.messages, messages) : 0,
-			tools: from ? sharedPrefix(from.tools, tools) : 0,
+			ids: from ? sharedIds(from.ids, prompt) : 0,
+			messages: from ? sharedNumbers(from.messages, messages) : 0,
+			tools: from ? sharedNumbers(from.tools, tools) : 0,
 		};
 		const slot = this.#slotFor(base, keep.messages);
 		for (const dropped of this.#window.set(slot, next)) {
@@ -118,9 +118,7 @@ class CallEncoder {
 
 	/** An object is known by the SHA-256 of its JSON; a new one is added and gets the next number. */
 	#number(value: unknown, added: unknown[]): number {
-		const digest = createHash("sha256")
-			.update(JSON.stringify(value) ?? "null")
-			.digest("base64");
+		const digest = hash("sha256", JSON.stringify(value) ?? "null", "base64");
 		const known = this.#numbers.get(digest);
 		if (known !== undefined) return known;
 		const number = this.#objects++;
@@ -174,7 +172,7 @@ function nearest(slots: [number, Slot][], prompt: Int32Array, messages: number[]
 	let best: number | null = null;
 	let most = 0;
 	for (const [slot, state] of slots) {
-		const shared = sharedPrefix(state.ids, prompt) + sharedPrefix(state.messages, messages);
+		const shared = sharedIds(state.ids, prompt) + sharedNumbers(state.messages, messages);
 		if (shared >= most && shared > 0) {
 			best = slot;
 			most = shared;

@@ -68,10 +68,14 @@ export function decodePayload(bytes: Buffer): CallPayload {
 }
 
 export function toInt32(ids: number[]): Int32Array {
-	const words = Int32Array.from(ids);
-	const wrong = ids.findIndex((id, position) => id !== words[position]);
-	if (wrong < 0) return words;
-	throw new RolloutError("provider", "bad_token_id", `the engine sent ${ids[wrong]} as a token id`);
+	const words = new Int32Array(ids.length);
+	for (let at = 0; at < words.length; at++) {
+		const id = ids[at]!;
+		if ((id | 0) !== id)
+			throw new RolloutError("provider", "bad_token_id", `the engine sent ${id} as a token id`);
+		words[at] = id;
+	}
+	return words;
 }
 
 /** All lowest bytes first, then all second bytes, …: the upper bytes of ids are nearly constant and deflate to nothing. */
