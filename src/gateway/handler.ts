@@ -96,7 +96,8 @@ export class Handler {
 		try {
 			const bytes = await readBody(request, limits.maxBodyBytes, limits.clientBodyMs);
 			const body = parseBody(bytes);
-			read = { protocol, headers: request.headers, origin: originOf(request.headers, body), bytes, body };
+			const origin = originOf(request.headers, body);
+			read = { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
 		} catch (error) {
 			if (!(error instanceof BodyError)) throw error;
 			return this.#refuse(request, response, protocol, error.status, "bad_request", error.message);
@@ -137,7 +138,7 @@ export class Handler {
 	#reasonToEnd(read: AgentRequest, tap: RolloutTap): string | null {
 		const exhausted = tap.stop === null ? tap.exhausted : null;
 		if (exhausted !== null) tap.end({ type: "budget", what: exhausted });
-		const repeats = tap.ledger.repeats(Ledger.keyOf(read.origin, read.bytes), read.origin.sessionId);
+		const repeats = tap.ledger.repeats(read.key, read.origin.sessionId);
 		if (repeats >= this.#parts.limits.maxRepeats)
 			tap.end({
 				type: "failure",

@@ -7,7 +7,7 @@ import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
 import { type Engine, learnFromAnswer, learnFromFault, toLosses } from "./engines.ts";
 import { faultOfError, type UpstreamFault } from "./fault.ts";
-import { codeForAgent, judge, Ledger } from "./guards.ts";
+import { codeForAgent, judge } from "./guards.ts";
 import type { GatewayLimits } from "./limits.ts";
 import { type Patched, patchRequest } from "./patch.ts";
 import type { Origin } from "./purpose.ts";
@@ -18,10 +18,11 @@ import { toForwarded } from "./upstream.ts";
 
 /** One request of the agent, read and understood. */
 export interface AgentRequest {
+	/** Hash of the body and whose it is: the same for a retry. */
+	key: string;
 	protocol: Protocol;
 	headers: IncomingHttpHeaders;
 	origin: Origin;
-	bytes: Buffer;
 	body: JsonObject;
 }
 
@@ -39,13 +40,12 @@ export async function relay(
 	flight: Flight,
 	parts: RelayParts,
 ): Promise<void> {
-	const key = Ledger.keyOf(request.origin, request.bytes);
-	const draft = startDraft(request, tap, flight, parts.engine, key);
+	const draft = startDraft(request, tap, flight, parts.engine);
 	tap.options.onCallStart?.({ index: flight.index, purpose: request.origin.purpose });
-	const call: Call = { request, reply, tap, flight, parts, draft, key, waitedMs: 0, clippedByBudget: false };
+	const call: Call = { request, reply, tap, flight, parts, draft, waitedMs: 0, clippedByBudget: false };
 	const ending = await converse(call);
 	const isDelivered = ending.complete && !reply.isGone;
-	tap.ledger.end(key, flight.index, request.origin.sessionId, isDelivered);
+	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
 	const isKept = await keep(call, { ...ending, complete: isDelivered });
 	if (isKept) ending.deliver();
 	else reply.destroy();
@@ -59,7 +59,6 @@ interface Call {
 	flight: Flight;
 	parts: RelayParts;
 	draft: CallDraft;
-	key: string;
 	waitedMs: number;
 	clippedByBudget: boolean;
 }
@@ -140,7 +139,7 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 		// Once, the agent may learn of it in the engine's own words and shorten its prompt.
 		if (tap.overflows === 1) return { complete: false, error, deliver: () => passOn(call, fault) };
 	}
-	const failures = tap.ledger.failed(call.key);
+	const failures = tap.ledger.failed(request.key);
 	const trouble = { fault, failures, isStarted: reply.isStarted, waitedMs: call.waitedMs };
 	const verdict = judge(trouble, parts.limits);
 	if (verdict.type === "break") return { complete: false, error, deliver: () => reply.destroy() };
@@ -204,17 +203,11 @@ function afterwards(call: Call, ending: Ending): void {
 		tap.end({ type: "budget", what: tap.exhausted ?? "output tokens" });
 }
 
-function startDraft(
-	request: AgentRequest,
-	tap: RolloutTap,
-	flight: Flight,
-	engine: Engine,
-	key: string,
-): CallDraft {
+function startDraft(request: AgentRequest, tap: RolloutTap, flight: Flight, engine: Engine): CallDraft {
 	return {
 		index: flight.index,
 		attempt: tap.options.attempt,
-		retryOf: tap.ledger.begin(key, flight.index),
+		retryOf: tap.ledger.begin(request.key, flight.index),
 		origin: request.origin,
 		protocol: request.protocol,
 		dialect: engine.dialect,
