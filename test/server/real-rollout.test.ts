@@ -1,0 +1,61 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Client, createClient } from "../../src/client/client.ts";
+import { type Serving, serve } from "../../src/server/serve.ts";
+import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
+import { requirePart } from "../fixtures/parts.ts";
+
+let station: TestPaddock;
+let serving: Serving;
+let client: Client;
+
+beforeAll(async () => {
+	station = await openTestPaddock();
+	serving = await serve(station.paddock, { host: "127.0.0.1", port: 0 });
+	client = createClient({ baseUrl: serving.url });
+});
+afterAll(async () => {
+	await serving?.[Symbol.asyncDispose]();
+	await station?.[Symbol.asyncDispose]();
+});
+
+test("a real agent is driven over HTTP from the request to the samples", {
+	timeout: 180_000,
+}, async (context) => {
+	const local = await (await station.paddock.provider("local")).available();
+	requirePart(context, "the local sandbox", local.ok, "paddock doctor says what is missing");
+	const { rollouts } = await client.submit({
+		task: await example("fizzbuzz"),
+		endpoint: policy("oracle"),
+		labels: { suite: "http" },
+	});
+	const id = rollouts[0]!.id;
+	const events = await Array.fromAsync(client.events(id));
+	expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+	expect(events[0]).toMatchObject({ type: "rollout-queued" });
+	expect(events.at(-1)).toMatchObject({ type: "rollout-end", outcome: "completed", reward: 1 });
+
+	expect(await client.finalize(id, 0)).toMatchObject({ rollout_id: id, reward: 1, error: null });
+	const calls = await Array.fromAsync(client.calls(id));
+	expect(calls).toHaveLength((await client.get(id)).calls);
+	expect((await client.messages(id)).messages.length).toBeGreaterThan(1);
+	expect(await client.diff(id)).toContain("fizzbuzz.sh");
+	expect((await client.files(id)).files.map((file) => file.path)).toContain("fizzbuzz.sh");
+	const samples = await Array.fromAsync(client.samples(id));
+	expect(samples.length).toBeGreaterThan(0);
+	for (const { ids, mask, logprobs, reward } of samples) {
+		expect([mask.length, logprobs.length, reward]).toEqual([ids.length, ids.length, 1]);
+	}
+	expect((await client.list({ label: "suite=http", status: "done" })).items.map((row) => row.id)).toEqual([
+		id,
+	]);
+});
+
+test("what cannot be is refused in one sentence before anything is stored", async () => {
+	const before = await client.status();
+	const task = { id: "t", instruction: "x" };
+	const unknown = client.submit({ task, endpoint: policy("no-such-policy") });
+	await expect(unknown).rejects.toMatchObject({ status: 400 });
+	const replay = client.submit({ task, endpoint: policy("replay") });
+	await expect(replay).rejects.toMatchObject({ status: 400, code: "bad_policy" });
+	expect((await client.status()).rollouts).toEqual(before.rollouts);
+});
