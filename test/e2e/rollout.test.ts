@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { filesHolding, toolOutputs } from "../fixtures/evidence.ts";
 import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
 import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
 
@@ -28,22 +29,19 @@ describe("a rollout of the real agent", () => {
 
 	test("the upstream key is nowhere in the box", async () => {
 		const canary = "sk-canary-1f6b2c9e8d7a";
+		// Written so that the command itself does not hold what it looks for.
+		const wanted = "canary-1f6b2c9e'8d7a'";
 		const search = [
-			`env | grep -c ${canary.slice(3)}`,
-			`cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ${canary.slice(3)}`,
-			`grep -rl --binary-files=text ${canary.slice(3)} / --exclude-dir=proc --exclude-dir=sys --exclude-dir=usr 2>/dev/null | wc -l`,
-			`BUN_BE_BUN=1 /opt/agent/opencode -e 'fetch("http://127.0.0.1:7000/v1/models").then(r=>r.text()).then(console.log)'`,
+			`env | grep -c ${wanted}`,
+			`cat /proc/*/environ /proc/*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -c ${wanted}`,
+			`grep -rl --binary-files=text ${wanted} / --exclude-dir=proc --exclude-dir=usr 2>/dev/null | wc -l`,
 		];
-		await using model = await openScriptedModel(
-			[bash(search.join("; ").replaceAll(canary.slice(3), "1f6b2c9e'8d7a'")), say("done")],
-			{ apiKey: canary },
-		);
+		await using model = await openScriptedModel([bash(search.join("; ")), say("done")], { apiKey: canary });
 		const result = await station.run({ task: task(), endpoint: model.endpoint });
 		expect(result.outcome).toBe("completed");
-		// What the shell printed reached the model with the next call.
-		const shown = JSON.stringify(result.proxy_turns.at(-1)!.request);
-		expect(shown).toContain("0\\\\n0\\\\n0");
+		expect(toolOutputs(result.proxy_turns.at(-1))).toEqual(["0\n0\n0\n"]);
 		expect(JSON.stringify(result)).not.toContain(canary);
+		expect(await filesHolding(station.home, canary)).toEqual([]);
 	});
 
 	test.each(["cheat-reward", "cheat-tests", "cheat-conftest", "cheat-daemon"])(

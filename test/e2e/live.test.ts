@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { RolloutEvent } from "../../src/model/event.ts";
+import { RolloutRequest } from "../../src/model/request.ts";
+import { toolOutputs } from "../fixtures/evidence.ts";
+import { openTestPaddock, type TestPaddock, type TestRequest } from "../fixtures/paddock.ts";
+import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
+
+let station: TestPaddock;
+beforeAll(async () => {
+	station = await openTestPaddock();
+});
+afterAll(async () => await station?.[Symbol.asyncDispose]());
+
+describe("a live rollout", () => {
+	test("an abort stops it, keeps what was captured, and gives no reward", async () => {
+		await using model = await openScriptedModel([bash("touch started; sleep 300"), say("done")]);
+		const id = await start({ task: task({ verify: ["true"] }), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "agent-event" && JSON.stringify(event).includes('"running"'));
+		expect(await station.paddock.abort({ id })).toEqual([id]);
+		const end = await until(id, (event) => event.type === "rollout-end");
+		expect(end).toMatchObject({ outcome: "aborted", reward: null, failure: null });
+		const result = await station.paddock.result(id);
+		expect(result!.proxy_turns).toHaveLength(1);
+		expect(await station.paddock.abort({ id })).toEqual([]);
+	});
+
+	test("a permission that is asked for waits for a person, and a refusal reaches the agent", async () => {
+		await using model = await openScriptedModel([bash("echo first"), bash("echo second"), say("done")]);
+		const id = await start({ task: task(), endpoint: model.endpoint, agent: { permission: "ask" } });
+		const first = await until(id, (event) => event.type === "permission-ask");
+		await answer(id, first, { reply: "once" });
+		const second = await until(id, (event) => event.type === "permission-ask" && event.seq > first.seq);
+		await answer(id, second, { reply: "reject", message: "not that one" });
+		await until(id, (event) => event.type === "rollout-end");
+		const outputs = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1));
+		expect(outputs[0]).toBe("first\n");
+		expect(outputs[1]).toContain("not that one");
+	});
+
+	test("a question waits for an answer", async () => {
+		const question = {
+			question: "Which colour?",
+			header: "Colour",
+			options: [{ label: "red", description: "" }],
+		};
+		const asks = { calls: [{ tool: "question", args: { questions: [question] } }] };
+		await using model = await openScriptedModel([asks, say("done")]);
+		const id = await start({ task: task(), endpoint: model.endpoint, agent: { permission: "ask" } });
+		const ask = await until(id, (event) => event.type === "question-ask");
+		if (ask.type !== "question-ask") throw new Error("unreachable");
+		await station.paddock.command(id, {
+			type: "question",
+			requestId: ask.requestId,
+			answers: [["red"]],
+			by: "test",
+		});
+		await until(id, (event) => event.type === "rollout-end");
+		expect(toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1))[0]).toContain("red");
+	});
+
+	test("a message sent to a working agent reaches the model", async () => {
+		await using model = await openScriptedModel([bash("sleep 3"), say("one"), say("two")]);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "agent-event" && JSON.stringify(event).includes('"running"'));
+		await station.paddock.command(id, { type: "send", text: "Also think of the tests.", by: "test" });
+		await until(id, (event) => event.type === "rollout-end");
+		const result = await station.paddock.result(id);
+		expect(JSON.stringify(result!.proxy_turns.at(-1)!.request.messages)).toContain(
+			"Also think of the tests.",
+		);
+		expect(await events(id)).toContainEqual(expect.objectContaining({ type: "message-sent" }));
+	});
+
+	test("the transcript is there afterwards, and the events are gapless", async () => {
+		await using model = await openScriptedModel([bash("echo hello"), say("done")]);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "rollout-end");
+		const { messages } = (await station.paddock.messages(id))!;
+		expect(messages.map((message) => message.info.role)).toEqual(["user", "assistant", "assistant"]);
+		const all = await events(id);
+		expect(all.map((event) => event.seq)).toEqual(all.map((_, index) => index + 1));
+		expect(all.at(-1)!.type).toBe("rollout-end");
+	});
+});
+
+async function start(request: TestRequest): Promise<string> {
+	const { rollouts } = await station.paddock.submit(RolloutRequest.parse(request));
+	return rollouts[0]!.id;
+}
+
+async function until(id: string, found: (event: RolloutEvent) => boolean): Promise<RolloutEvent> {
+	for await (const event of station.paddock.follow(id)) if (found(event)) return event;
+	throw new Error(`${id} ended without it`);
+}
+
+async function events(id: string): Promise<RolloutEvent[]> {
+	return await Array.fromAsync(station.paddock.follow(id));
+}
+
+async function answer(id: string, ask: RolloutEvent, reply: { reply: "once" | "reject"; message?: string }) {
+	if (ask.type !== "permission-ask") throw new Error("not a permission request");
+	await station.paddock.command(id, { type: "permission", requestId: ask.requestId, by: "test", ...reply });
+}
