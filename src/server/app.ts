@@ -14,7 +14,7 @@ import { mountFiles } from "./file-routes.ts";
 import { mountGroups } from "./group-routes.ts";
 import { mountMachine } from "./machine-routes.ts";
 import { Metrics } from "./metrics.ts";
-import { describeApp } from "./openapi.ts";
+import { describeApp, type OpenApiDocument } from "./openapi.ts";
 import { invalid, problemResponse, toErrorResponse, toProblem } from "./problem.ts";
 import { mountRollouts } from "./rollout-routes.ts";
 import { mountTrace } from "./trace-routes.ts";
@@ -81,8 +81,14 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountMachine(app, door);
 	options.extraRoutes?.(app);
 
-	app.get("/openapi.json", (context) => context.json(describeApp(app)));
-	app.get("/docs", (context) => docs(context, app));
+	// Made when first asked for: by then every door has mounted its routes, and it is not cheap.
+	let described: OpenApiDocument | undefined;
+	const document = () => {
+		described ??= describeApp(app);
+		return described;
+	};
+	app.get("/openapi.json", (context) => context.json(document()));
+	app.get("/docs", (context) => docs(context, document()));
 	app.get("/metrics", async () => {
 		const text = await metrics.render(paddock);
 		return new Response(text, { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } });
@@ -110,7 +116,7 @@ function guard(app: OpenAPIHono, policy: AccessPolicy): void {
 	});
 }
 
-function docs(context: Context, app: OpenAPIHono): Response {
+function docs(context: Context, document: OpenApiDocument): Response {
 	context.header("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'");
-	return context.html(docsPage(describeApp(app))) as Response;
+	return context.html(docsPage(document)) as Response;
 }

@@ -8,6 +8,8 @@ import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess, requireTokenFor } from "./access.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
+export { type Observers, openObservers } from "./observers.ts";
+
 /** Takes over an upgraded connection; false when the path is not its own. */
 export type OnUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
 
@@ -18,6 +20,8 @@ export interface ServeOptions extends Omit<AppOptions, "access" | "closing"> {
 	allowedOrigins?: readonly string[];
 	/** WebSockets. Called only for callers that passed the access check. */
 	onUpgrade?: OnUpgrade;
+	/** How long a caller may take to send a request; answering may take longer. */
+	requestTimeoutMs?: number;
 	/** How long requests in flight may still take when the server closes. */
 	graceMs?: number;
 }
@@ -30,7 +34,8 @@ export interface Serving extends AsyncDisposable {
 
 /** Listens. Disposing it ends streams, lets requests in flight finish, then cuts what is left. */
 export async function serve(paddock: Paddock, options: ServeOptions): Promise<Serving> {
-	const { host, port, onUpgrade, graceMs = 10_000, allowedOrigins = [], ...appOptions } = options;
+	const { host, port, onUpgrade, allowedOrigins = [], ...appOptions } = options;
+	const { requestTimeoutMs = 120_000, graceMs = 10_000 } = options;
 	const { token } = paddock.config;
 	requireTokenFor(host, token);
 	const access: AccessPolicy = { token, allowedOrigins };
@@ -38,7 +43,12 @@ export async function serve(paddock: Paddock, options: ServeOptions): Promise<Se
 	const app = createApp(paddock, { ...appOptions, access, closing: closing.signal });
 	const server = createAdaptorServer({
 		fetch: app.fetch,
-		serverOptions: { requestTimeout: 120_000, headersTimeout: 20_000, keepAliveTimeout: 65_000 },
+		serverOptions: {
+			requestTimeout: requestTimeoutMs,
+			headersTimeout: Math.min(20_000, requestTimeoutMs),
+			connectionsCheckingInterval: Math.min(5_000, requestTimeoutMs),
+			keepAliveTimeout: 65_000,
+		},
 	}) as Server;
 	const upgraded = upgrades(server, access, onUpgrade);
 	await listen(server, host, port);

@@ -125,6 +125,17 @@ describe("listening", () => {
 		expect((await waiting).rollout_id).toBe(id);
 	});
 
+	test("a caller that never finishes its request is cut off", async () => {
+		await using impatient = await serve(paddock, { host: "127.0.0.1", port: 0, requestTimeoutMs: 50 });
+		const { port, host } = new URL(impatient.url);
+		const socket = connect(Number(port), "127.0.0.1");
+		const head = "Content-Type: application/json\r\nContent-Length: 1000";
+		socket.write(`POST /api/v1/rollouts HTTP/1.1\r\nHost: ${host}\r\n${head}\r\n\r\n{"task":`);
+		const [answer] = (await once(socket, "data")) as [Buffer];
+		expect(answer.toString()).toMatch(/^HTTP\/1.1 408/);
+		socket.destroy();
+	});
+
 	test("beyond loopback nothing starts without a token", async () => {
 		await expect(serve(paddock, { host: "0.0.0.0", port: 0 })).rejects.toMatchObject({
 			code: "token_required",
