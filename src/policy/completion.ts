@@ -87,7 +87,7 @@ function toDelta(
 }
 
 /** Between -3 and 0, the same each time for the same pair of tokens, and exact in 32 bits. */
-export function logprobOf(id: number, previous: number): number {
+function logprobOf(id: number, previous: number): number {
 	const mixed =
 		Math.imul(Math.imul(id + 1, 0x9e3779b1) ^ Math.imul(previous + 1, 0x85ebca6b), 0xc2b2ae35) >>> 0;
 	return Math.fround(-3 * (mixed / 2 ** 32) ** 4 - 1e-4);

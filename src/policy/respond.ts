@@ -117,7 +117,7 @@ async function whole(
 }
 
 /** The deltas put together again. */
-export function toMessage(completion: Completion): Record<string, unknown> {
+function toMessage(completion: Completion): Record<string, unknown> {
 	let content = "";
 	let reasoning = "";
 	const calls: { id: string; type: "function"; function: { name: string; arguments: string } }[] = [];

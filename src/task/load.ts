@@ -18,7 +18,7 @@ export async function loadTask(path: string): Promise<Task> {
 		throw new UsageError(`There is no task at ${path}: ${file} does not exist.`, "unknown_task");
 	const yaml = parseTaskYaml(text, file);
 	const task = Task.safeParse({
-		id: yaml.id ?? basename(resolve(folder)),
+		id: yaml.id ?? toId(basename(resolve(folder))),
 		instruction: await instructionOf(yaml, folder),
 		files: [...(yaml.files ?? []), ...(await readFolder(join(folder, "files"), folder))],
 		setup: toList(yaml.setup),
@@ -144,6 +144,11 @@ function toLimits({ limits = {}, box = {} }: TaskYaml): object {
 			fileSizeMb: box.file_size_mb,
 		},
 	};
+}
+
+/** Ids become names of folders and parts of addresses. */
+function toId(name: string): string {
+	return name.replaceAll(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "task";
 }
 
 function toList(commands: string | string[] | undefined): string[] {

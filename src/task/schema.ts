@@ -47,7 +47,11 @@ const Box = z.strictObject({
 });
 
 export const TaskYaml = z.strictObject({
-	id: z.string().min(1).max(200).optional(),
+	id: z
+		.string()
+		.max(200)
+		.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be letters, digits, dots, dashes and underscores")
+		.optional(),
 	instruction: z.string().min(1).optional(),
 	files: z.array(InlineFile).optional(),
 	setup: commands.optional(),
@@ -70,6 +74,7 @@ export function toSolutionStep(step: z.infer<typeof Step>): SolutionStep {
 export function keysAt(path: readonly PropertyKey[]): string[] {
 	if (path.length === 0) return Object.keys(TaskYaml.shape);
 	if (path[0] === "limits") return Object.keys(Limits.shape);
+	if (path[0] === "box" && path.length > 1) return ["allow"];
 	if (path[0] === "box") return Object.keys(Box.shape);
 	if (path[0] === "files" || path[0] === "tests") return Object.keys(InlineFile.shape);
 	return ["write", "content", "edit", "old", "new", "bash"];

@@ -12,7 +12,7 @@ export function makeTask(fields: Partial<Parameters<typeof Task.parse>[0] & obje
 	return Task.parse({ id: "greet", instruction: "Write a greeting.", ...fields });
 }
 
-export interface ToolCall {
+interface ToolCall {
 	id: string;
 	type: string;
 	function: { name: string; arguments: string };

@@ -153,6 +153,25 @@ test("a few lines of aliases cannot unfold into gigabytes", async () => {
 	expect((await refusal(loadTask(folder.path))).code).toBe("task_yaml_malformed");
 });
 
+test.each(["[", "{a: ", "- "])(
+	"ten thousand levels of %j are refused, not survived by luck",
+	async (opening) => {
+		await using folder = await openFolder({
+			"task.yaml": `instruction: x\nfiles: ${opening.repeat(10_000)}`,
+		});
+		expect((await refusal(loadTask(folder.path))).message).toContain("task.yaml:");
+	},
+);
+
+test("a name that could climb out of a folder is refused as id and mended as folder name", async () => {
+	await using folder = await openFolder({
+		"task.yaml": "instruction: x\nid: ../../etc\n",
+		"my task!/task.yaml": "instruction: x\n",
+	});
+	expect((await refusal(loadTask(folder.path))).message).toContain("task.yaml:2:1");
+	expect((await loadTask(join(folder.path, "my task!"))).id).toBe("my-task-");
+});
+
 test("a task that does not exist is named in the refusal", async () => {
 	await using empty = await openFolder({ "notes.md": "" });
 	const nowhere = join(empty.path, "nowhere");
