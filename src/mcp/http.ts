@@ -8,30 +8,35 @@ import type { Paddock } from "../paddock.ts";
 import { type Body, readBody } from "./body.ts";
 import { createMcpServer } from "./server.ts";
 
-export interface MountMcpOptions {
-	/** Answers JSON-RPC of callers that are no MCP clients, on the same path. */
-	bareRpc: (body: Body, request: { signal: AbortSignal; origin: string }) => Promise<Response>;
+export interface McpDoorOptions {
 	log?: Log | undefined;
 	/** What becomes of a rollout whose client closed its session. */
 	onDisconnect?: "abort" | "detach";
 	maxSessions?: number;
 }
 
+/** Everyone who speaks MCP over HTTP. Dispose to end their sessions. */
 export interface McpDoor extends AsyncDisposable {
 	readonly sessions: number;
+	handle(request: Request, body: Body | undefined): Promise<Response>;
 }
 
-/** MCP over streamable HTTP on /mcp, with sessions, beside bare JSON-RPC. */
-export function mountMcp<E extends Env>(app: Hono<E>, paddock: Paddock, options: MountMcpOptions): McpDoor {
-	const sessions = new McpSessions(paddock, options);
+/** Answers JSON-RPC of callers that are no MCP clients. */
+export type BareRpc = (body: Body, request: { signal: AbortSignal; origin: string }) => Promise<Response>;
+
+export function openMcp(paddock: Paddock, options: McpDoorOptions = {}): McpDoor {
+	return new McpSessions(paddock, options);
+}
+
+/** MCP over streamable HTTP on /mcp, and bare JSON-RPC on the same path. */
+export function mountMcp<E extends Env>(app: Hono<E>, door: McpDoor, bareRpc: BareRpc): void {
 	app.all("/mcp", async (context) => {
 		const request = context.req.raw;
-		if (request.method !== "POST") return sessions.handle(request, undefined);
+		if (request.method !== "POST") return door.handle(request, undefined);
 		const body = await readBody(request);
-		if (isMcpClient(request)) return sessions.handle(request, body);
-		return options.bareRpc(body, { signal: request.signal, origin: new URL(request.url).origin });
+		if (isMcpClient(request)) return door.handle(request, body);
+		return bareRpc(body, { signal: request.signal, origin: new URL(request.url).origin });
 	});
-	return sessions;
 }
 
 /** MCP clients must say that they take event streams; the others never do. */
@@ -50,11 +55,11 @@ interface Session {
 
 class McpSessions implements McpDoor {
 	readonly #paddock: Paddock;
-	readonly #options: MountMcpOptions;
+	readonly #options: McpDoorOptions;
 	readonly #sessions = new Map<string, Session>();
 	readonly #calls = new Set<Promise<unknown>>();
 
-	constructor(paddock: Paddock, options: MountMcpOptions) {
+	constructor(paddock: Paddock, options: McpDoorOptions) {
 		this.#paddock = paddock;
 		this.#options = options;
 	}

@@ -55,105 +55,116 @@ const Aborted = z.object({ rollout_id: z.string(), aborted: z.boolean(), reason:
 
 /** The tools for a rollout that is under way. */
 export function liveTools(paddock: Paddock): Tool[] {
-	return [
-		{
-			name: "get_state",
-			title: "Where a rollout stands",
-			description: "Status, phase and counts of a rollout. An unknown id is status unknown, not an error.",
-			input: ById,
-			output: State,
-			isLong: false,
-			readOnly: true,
-			async run(value) {
-				const { rollout_id: id } = readArguments(ById, value);
-				const rollout = await paddock.store.get(id);
-				return rollout === null
-					? unknownState(id)
-					: toState(rollout, await sessionIdOf(paddock.store, rollout));
-			},
+	return [getState(paddock), getMessages(paddock), subscribeEvents(paddock), abortRollout(paddock)];
+}
+
+function getState(paddock: Paddock): Tool {
+	return {
+		name: "get_state",
+		title: "Where a rollout stands",
+		description: "Status, phase and counts of a rollout. An unknown id is status unknown, not an error.",
+		input: ById,
+		output: State,
+		isLong: false,
+		readOnly: true,
+		async run(value) {
+			const { rollout_id: id } = readArguments(ById, value);
+			const rollout = await paddock.store.get(id);
+			return rollout === null
+				? unknownState(id)
+				: toState(rollout, await sessionIdOf(paddock.store, rollout));
 		},
-		{
-			name: "get_messages",
-			title: "What the agent said and did",
-			description: "The transcript in OpenCode's own message shape, live and after the end.",
-			input: ById,
-			output: Messages,
-			isLong: false,
-			readOnly: true,
-			async run(value) {
-				const { rollout_id: id } = readArguments(ById, value);
-				const [rollout, transcript] = [await paddock.store.get(id), await paddock.messages(id)];
-				if (rollout === null || transcript === null)
-					return {
-						rollout_id: id,
-						status: "unknown",
-						serve_session_id: null,
-						messages: [],
-						note: "no rollout has this id",
-					};
+	};
+}
+
+function getMessages(paddock: Paddock): Tool {
+	return {
+		name: "get_messages",
+		title: "What the agent said and did",
+		description: "The transcript in OpenCode's own message shape, live and after the end.",
+		input: ById,
+		output: Messages,
+		isLong: false,
+		readOnly: true,
+		async run(value) {
+			const { rollout_id: id } = readArguments(ById, value);
+			const [rollout, transcript] = [await paddock.store.get(id), await paddock.messages(id)];
+			if (rollout === null || transcript === null)
 				return {
 					rollout_id: id,
-					status: statusOf(rollout),
-					serve_session_id: transcript.sessionId,
-					messages: transcript.messages,
-					note: transcript.note,
+					status: "unknown",
+					serve_session_id: null,
+					messages: [],
+					note: "no rollout has this id",
 				};
-			},
+			return {
+				rollout_id: id,
+				status: statusOf(rollout),
+				serve_session_id: transcript.sessionId,
+				messages: transcript.messages,
+				note: transcript.note,
+			};
 		},
-		{
-			name: "subscribe_events",
-			title: "What happened since",
-			description:
-				"Events after `cursor`, waiting up to wait_s for the first new one. Call again with next_cursor until done.",
-			input: SubscribeArguments,
-			output: Events,
-			isLong: true,
-			readOnly: true,
-			async run(value, context) {
-				const { rollout_id: id, cursor, wait_s, limit } = readArguments(SubscribeArguments, value);
-				if ((await paddock.store.get(id)) === null) throw unknownRollout(id);
-				const after = cursor ?? 0;
-				await firstEvent(
-					paddock,
-					id,
-					after,
-					AbortSignal.any([context.signal, AbortSignal.timeout((wait_s ?? 25) * 1000)]),
-				);
-				context.signal.throwIfAborted();
-				const events = await paddock.store.events(id, { after, limit: limit ?? 200 });
-				const rollout = await paddock.store.get(id);
-				if (rollout === null) throw unknownRollout(id);
-				return {
-					rollout_id: id,
-					status: statusOf(rollout),
-					events,
-					next_cursor: events.at(-1)?.seq ?? after,
-					done: events.at(-1)?.type === "rollout-end" || (events.length === 0 && rollout.status === "done"),
-					sse_url: `${context.origin ?? ""}/api/v1/rollouts/${encodeURIComponent(id)}/events`,
-				};
-			},
+	};
+}
+
+function subscribeEvents(paddock: Paddock): Tool {
+	return {
+		name: "subscribe_events",
+		title: "What happened since",
+		description:
+			"Events after `cursor`, waiting up to wait_s for the first new one. Call again with next_cursor until done.",
+		input: SubscribeArguments,
+		output: Events,
+		isLong: true,
+		readOnly: true,
+		async run(value, context) {
+			const { rollout_id: id, cursor, wait_s, limit } = readArguments(SubscribeArguments, value);
+			if ((await paddock.store.get(id)) === null) throw unknownRollout(id);
+			const after = cursor ?? 0;
+			await firstEvent(
+				paddock,
+				id,
+				after,
+				AbortSignal.any([context.signal, AbortSignal.timeout((wait_s ?? 25) * 1000)]),
+			);
+			context.signal.throwIfAborted();
+			const events = await paddock.store.events(id, { after, limit: limit ?? 200 });
+			const rollout = await paddock.store.get(id);
+			if (rollout === null) throw unknownRollout(id);
+			return {
+				rollout_id: id,
+				status: statusOf(rollout),
+				events,
+				next_cursor: events.at(-1)?.seq ?? after,
+				done: events.at(-1)?.type === "rollout-end" || (events.length === 0 && rollout.status === "done"),
+				sse_url: `${context.origin ?? ""}/api/v1/rollouts/${encodeURIComponent(id)}/events`,
+			};
 		},
-		{
-			name: "abort_rollout",
-			title: "Stop a rollout",
-			description: "Stops token generation at once, then unwinds; what was captured is kept in the result.",
-			input: ById,
-			output: Aborted,
-			isLong: false,
-			readOnly: false,
-			async run(value) {
-				const { rollout_id: id } = readArguments(ById, value);
-				const aborted = (await paddock.abort({ id })).includes(id);
-				if (aborted) return { rollout_id: id, aborted };
-				const rollout = await paddock.store.get(id);
-				const reason =
-					rollout === null
-						? "no rollout has this id"
-						: `it has ended already: ${rollout.outcome ?? rollout.status}`;
-				return { rollout_id: id, aborted, reason };
-			},
+	};
+}
+
+function abortRollout(paddock: Paddock): Tool {
+	return {
+		name: "abort_rollout",
+		title: "Stop a rollout",
+		description: "Stops token generation at once, then unwinds; what was captured is kept in the result.",
+		input: ById,
+		output: Aborted,
+		isLong: false,
+		readOnly: false,
+		async run(value) {
+			const { rollout_id: id } = readArguments(ById, value);
+			const aborted = (await paddock.abort({ id })).includes(id);
+			if (aborted) return { rollout_id: id, aborted };
+			const rollout = await paddock.store.get(id);
+			const reason =
+				rollout === null
+					? "no rollout has this id"
+					: `it has ended already: ${rollout.outcome ?? rollout.status}`;
+			return { rollout_id: id, aborted, reason };
 		},
-	];
+	};
 }
 
 function statusOf(rollout: Rollout): z.infer<typeof status> {

@@ -16,8 +16,6 @@ import { toComplaints } from "./validation.ts";
 
 export interface OpenEnvDoor extends SocketDoor, Disposable {
 	readonly settings: OpenEnvSettings;
-	/** For `mountMcp`: OpenEnv's JSON-RPC, always answered with HTTP 200. */
-	bareRpc(body: Body, request: { signal: AbortSignal; origin: string }): Promise<Response>;
 }
 
 const METADATA = {
@@ -36,16 +34,17 @@ const SCHEMA = {
 	state: { title: "State", ...toJsonSchema(State) },
 };
 
-/** OpenEnv's HTTP routes. Each request has its own environment, thrown away with the answer. */
-export function mountOpenEnv(app: OpenAPIHono, paddock: Paddock, options: { log?: Log } = {}): OpenEnvDoor {
+/** What all of OpenEnv's surfaces share: the tools, and who holds an environment. */
+export function openOpenEnv(paddock: Paddock, options: { log?: Log | undefined } = {}): OpenEnvDoor {
+	const { log } = options;
 	const settings = readOpenEnvSettings(paddock.config);
 	const tools = openToolbox(paddock);
-	const pool = new EnvironmentPool(tools, settings, {
-		onDisconnect: settings.onDisconnect,
-		log: options.log,
-	});
-	const rpc = new Rpc(tools, pool);
+	const pool = new EnvironmentPool(tools, settings, { onDisconnect: settings.onDisconnect, log });
+	return { settings, pool, rpc: new Rpc(tools, pool), log, [Symbol.dispose]: () => pool[Symbol.dispose]() };
+}
 
+/** OpenEnv's HTTP routes. Each request has its own environment, thrown away with the answer. */
+export function mountOpenEnv(app: OpenAPIHono, { pool }: OpenEnvDoor): void {
 	app.get("/health", (context) => context.json({ status: "healthy" }));
 	app.get("/metadata", (context) => context.json(METADATA));
 	app.get("/schema", (context) => context.json(SCHEMA));
@@ -58,15 +57,6 @@ export function mountOpenEnv(app: OpenAPIHono, paddock: Paddock, options: { log?
 	for (const path of ["/health", "/metadata", "/schema", "/state", "/reset", "/step"])
 		app.all(path, (context) => context.json({ detail: "Method Not Allowed" }, 405));
 	registerPaths(app);
-
-	return {
-		pool,
-		rpc,
-		settings,
-		log: options.log,
-		bareRpc: (body, request) => bareRpc(rpc, body, request),
-		[Symbol.dispose]: () => pool[Symbol.dispose](),
-	};
 }
 
 async function reset(context: Context, environment: Environment): Promise<Response> {
@@ -108,8 +98,9 @@ function unprocessable(context: Context, error: z.ZodError, prefix: string[]): R
 	return context.json({ detail: toComplaints(error, prefix) }, 422);
 }
 
-async function bareRpc(
-	rpc: Rpc,
+/** OpenEnv's JSON-RPC over POST /mcp, always answered with HTTP 200. */
+export async function answerBareRpc(
+	{ rpc }: OpenEnvDoor,
 	body: Body,
 	request: { signal: AbortSignal; origin: string },
 ): Promise<Response> {

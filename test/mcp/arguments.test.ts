@@ -231,6 +231,8 @@ const REFUSED: [string, unknown, string, RegExp][] = [
 		"bad_argument",
 		/upload_files/,
 	],
+	["a NUL in a file", { ...base, upload_files: { a: "b\0" } }, "bad_text", /upload_files/],
+	["half a character", { ...base, instruction: "\ud800" }, "bad_text", /instruction/],
 	["a bad solution step", { ...base, solution: [{ tool: "rm" }] }, "bad_argument", /^solution/],
 ];
 

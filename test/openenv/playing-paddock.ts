@@ -1,0 +1,92 @@
+import type { ModelCall } from "../../src/model/call.ts";
+import type { Rollout } from "../../src/model/rollout.ts";
+import type { Store } from "../../src/store/store.ts";
+import { type FakePaddock, type FakePaddockOptions, openFakePaddock } from "../fakes/paddock.ts";
+
+export interface PlayingPaddock extends FakePaddock {
+	/** The id of the first rollout, once its agent works. */
+	readonly working: Promise<string>;
+}
+
+/**
+ * A Paddock whose rollouts are played instead of run: one whose instruction says "hang" works until it is aborted,
+ * any other makes one model call and earns a reward of 1.
+ */
+export async function openPlayingPaddock(options: FakePaddockOptions = {}): Promise<PlayingPaddock> {
+	const paddock = await openFakePaddock({ concurrency: 8, ...options });
+	const playing = new Set<Promise<void>>();
+	const working = Promise.withResolvers<string>();
+	const submit: FakePaddock["submit"] = async (request, submitOptions) => {
+		const made = await paddock.submit(request, submitOptions);
+		for (const rollout of made.rollouts)
+			if (rollout.status === "queued") playing.add(play(paddock, rollout, working.resolve));
+		return made;
+	};
+	return {
+		...paddock,
+		submit,
+		working: working.promise,
+		async [Symbol.asyncDispose]() {
+			const { items } = await paddock.store.list({}, { limit: 500 });
+			for (const { id } of items) await paddock.abort({ id });
+			await Promise.all(playing);
+			await paddock[Symbol.asyncDispose]();
+		},
+	};
+}
+
+async function play(
+	{ store }: FakePaddock,
+	{ id, request }: Rollout,
+	onWork: (id: string) => void,
+): Promise<void> {
+	const rollout = await store.begin(id, "player");
+	if (rollout === null) return;
+	const { attempt } = rollout;
+	await store.append(id, attempt, [
+		{ type: "phase-start", phase: "agent" },
+		{ type: "session-start", sessionId: `ses_${id}` },
+		{ type: "call-end", call: CALL_SUMMARY },
+	]);
+	await store.patch(id, attempt, { calls: 1 });
+	onWork(id);
+	if (request.task.instruction.includes("hang")) {
+		await abortRequested(store, id);
+		await store.finish(id, attempt, { outcome: "aborted", reward: null, failure: null, summary: null });
+		return;
+	}
+	await store.append(id, attempt, [{ type: "reward", reward: 1 }]);
+	await store.finish(id, attempt, { outcome: "completed", reward: 1, failure: null, summary: null });
+}
+
+const CALL_SUMMARY = {
+	index: 0,
+	purpose: "main" as const,
+	sessionId: "ses_1",
+	finishReason: "stop",
+	promptTokens: 10,
+	completionTokens: 5,
+	complete: true,
+	latencyMs: 12,
+	error: null,
+} satisfies Partial<ModelCall> & Record<string, unknown>;
+
+export async function abortRequested(store: Store, id: string): Promise<void> {
+	await until(store, id, (rollout) => rollout.abortRequested);
+}
+
+/** Resolves once the stored rollout is as wanted. */
+export async function until(
+	store: Store,
+	id: string,
+	isWanted: (rollout: Rollout) => boolean,
+): Promise<Rollout> {
+	const found = Promise.withResolvers<Rollout>();
+	const look = () =>
+		void store.get(id).then((rollout) => {
+			if (rollout !== null && isWanted(rollout)) found.resolve(rollout);
+		}, found.reject);
+	using _ = store.watch(id, look);
+	look();
+	return await found.promise;
+}
