@@ -44,7 +44,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	client: ["api", "model"],
 	ui: ["client", "model"],
 	cli: [
-		...["model", "client", "config.ts", "paddock.ts", "store/store.ts", "agent/agent.ts", "task/load.ts"],
+		...[
+			"model",
+			"client",
+			"config.ts",
+			"paddock.ts",
+			"store/store.ts",
+			"agent/agent.ts",
+			"sandbox/sandbox.ts",
+			"task/load.ts",
+		],
 		...[
 			"policy/names.ts",
 			"policy/server.ts",

@@ -9,22 +9,31 @@ import { cut, type Paint, pad, paintFor, printable } from "./style.ts";
 const STEPS: readonly Phase[] = ["create", "setup", "agent", "verify", "collect"];
 
 /** One line for each running rollout and a total line, redrawn in place; finished ones scroll away above. */
-export function openBars(first: readonly Row[], console: Console, now: () => number = Date.now): Display {
+export function openBars(
+	first: readonly Row[],
+	console: Console,
+	options: { tickMs?: number } = {},
+): Display {
+	const now = Date.now;
 	const rows = new Map(first.map((row) => [row.id, row]));
 	const startedAt = now();
 	const paint = paintFor(console.stderr, console.env);
 	const nameWidth = Math.min(28, Math.max(...first.map((row) => row.name.length), 4));
 
-	const region = openLiveRegion(console.stderr, () => {
-		const { columns, rows: height } = console.stderr;
-		const running = [...rows.values()].filter((row) => row.startedAt !== null && row.phase !== "done");
-		const shown = running.slice(0, Math.max(1, height - 4));
-		const lines = shown.map((row) => barOf(row, { now: now(), nameWidth, columns, paint }));
-		if (shown.length < running.length)
-			lines.push(paint("dim", `  and ${running.length - shown.length} more`));
-		lines.push(totalOf(rows.values(), { elapsedS: (now() - startedAt) / 1000, columns, paint }));
-		return lines;
-	});
+	const region = openLiveRegion(
+		console.stderr,
+		() => {
+			const { columns, rows: height } = console.stderr;
+			const running = [...rows.values()].filter((row) => row.startedAt !== null && row.phase !== "done");
+			const shown = running.slice(0, Math.max(1, height - 4));
+			const lines = shown.map((row) => barOf(row, { now: now(), nameWidth, columns, paint }));
+			if (shown.length < running.length)
+				lines.push(paint("dim", `  and ${running.length - shown.length} more`));
+			lines.push(totalOf(rows.values(), { elapsedS: (now() - startedAt) / 1000, columns, paint }));
+			return lines;
+		},
+		options.tickMs,
+	);
 
 	return {
 		update(row, before) {

@@ -5,7 +5,10 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Config, loadConfig } from "../config.ts";
+import { messageOf } from "../errors.ts";
+import { SandboxBackend } from "../model/request.ts";
 import type { Paddock } from "../paddock.ts";
+import type { Availability } from "../sandbox/sandbox.ts";
 import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { showBytes } from "./figures.ts";
@@ -14,6 +17,9 @@ import { type Paint, paintFor } from "./style.ts";
 import { VERSION } from "./version.ts";
 
 const run = promisify(execFile);
+
+/** As wide as the longest name of a check. */
+const NAME_WIDTH = 29;
 
 export const doctor: Command = {
 	name: "doctor",
@@ -31,17 +37,12 @@ export const doctor: Command = {
 	},
 };
 
-interface Check {
-	name: string;
-	ok: boolean;
-	detail: string;
-	fix?: string;
-}
+type Check = Availability["checks"][number];
 
 interface Report {
 	version: string;
 	machine: Check[];
-	sandboxes: Record<string, { ok: boolean; checks: Check[] }>;
+	sandboxes: Record<string, Availability>;
 	endpoints: { name: string; configured: boolean; detail: string }[];
 }
 
@@ -67,13 +68,26 @@ async function examine(config: Config, paddock: Paddock): Promise<Report> {
 					config.databaseUrl === null ? "embedded, in the data folder" : "PostgreSQL (PADDOCK_DATABASE_URL)",
 			},
 		],
-		sandboxes: await paddock.sandboxes(),
+		sandboxes: Object.fromEntries(
+			await Promise.all(
+				SandboxBackend.options.map(async (name) => [name, await availabilityOf(name, paddock)] as const),
+			),
+		),
 		endpoints: paddock.endpoints().map((endpoint) => ({
 			name: endpoint.name,
 			configured: endpoint.configured,
 			detail: [endpoint.baseUrl, endpoint.model, endpoint.note].filter(Boolean).join(", "),
 		})),
 	};
+}
+
+/** A backend that cannot even be opened is a finding, not an end of the examination. */
+async function availabilityOf(name: string, paddock: Paddock): Promise<Availability> {
+	try {
+		return await (await paddock.provider(name)).available();
+	} catch (error) {
+		return { ok: false, checks: [{ name: "open", ok: false, detail: messageOf(error) }] };
+	}
 }
 
 async function versionOf(name: string, file: string, args: string[], fix: string): Promise<Check> {
@@ -120,14 +134,14 @@ function printReport(report: Report, config: Config, console: Console): void {
 	title("Endpoints");
 	for (const { name, configured, detail } of report.endpoints) {
 		const mark = configured ? paint("green", "ok") : paint("dim", "– ");
-		printLine(console.stdout, `  ${mark}  ${name.padEnd(16)} ${detail}`);
+		printLine(console.stdout, `  ${mark}  ${name.padEnd(NAME_WIDTH)} ${detail}`);
 	}
 }
 
 function printCheck(check: Check, console: Console, paint: Paint): void {
 	const mark = check.ok ? paint("green", "ok") : paint("red", "no");
-	printLine(console.stdout, `  ${mark}  ${check.name.padEnd(16)} ${check.detail}`);
+	printLine(console.stdout, `  ${mark}  ${check.name.padEnd(NAME_WIDTH)} ${check.detail}`);
 	if (!check.ok && check.fix !== undefined) {
-		printLine(console.stdout, `      ${"".padEnd(16)} ${paint("yellow", `fix: ${check.fix}`)}`);
+		printLine(console.stdout, `      ${"".padEnd(NAME_WIDTH)} ${paint("yellow", `fix: ${check.fix}`)}`);
 	}
 }

@@ -1,6 +1,6 @@
 import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import { EXPORT_FORMATS, type ExportFormat, type ExportReport, exportRollouts } from "../export/export.ts";
+import type { ExportFormat, ExportReport, exportRollouts } from "../export/export.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
@@ -11,6 +11,15 @@ import { FILTER_OPTIONS, toFilter } from "./list.ts";
 import { openHere, warnOn } from "./open.ts";
 import { findRollout } from "./show.ts";
 
+const FORMATS = [
+	"jsonl",
+	"parquet",
+	"trl",
+	"atif",
+	"messages",
+	"openenv",
+] as const satisfies readonly ExportFormat[];
+
 export const exportCommand: Command = {
 	name: "export",
 	operands: "[<rollout>…]",
@@ -19,7 +28,7 @@ export const exportCommand: Command = {
 counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logprobs), trl (rows for TRL), atif
 (trajectories), messages (chat), openenv (proxy traces).`,
 	options: {
-		format: { value: "<format>", help: `${EXPORT_FORMATS.join(", ")} (default jsonl)` },
+		format: { value: "<format>", help: `${FORMATS.join(", ")} (default jsonl)` },
 		out: { value: "<file>", help: "where to; default stdout (not for parquet)" },
 		...FILTER_OPTIONS,
 		"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
@@ -33,7 +42,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		{ line: "paddock export last --format parquet --out sample.parquet", says: "the newest rollout" },
 	],
 	async run(args, console) {
-		const format = args.choice("format", EXPORT_FORMATS) ?? "jsonl";
+		const format = args.choice("format", FORMATS) ?? "jsonl";
 		const out = args.text("out");
 		const minReward = toNumber(args);
 		if (format === "parquet" && out === undefined) {
@@ -42,6 +51,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
 		const stop = new AbortController();
 		using _interrupts = onInterrupt(() => stop.abort());
+		const { exportRollouts } = await import("../export/export.ts");
 		const report = await exportRollouts(
 			await storeOf(paddock, args.operands),
 			toFilter(args),

@@ -21,7 +21,8 @@ export function showReward(reward: number | null): string {
 export function showBytes(bytes: number): string {
 	if (bytes < 1024) return `${bytes} B`;
 	if (bytes < 1024 * 1024) return `${(bytes / 1024).toFixed(1)} KiB`;
-	return `${(bytes / (1024 * 1024)).toFixed(1)} MiB`;
+	if (bytes < 1024 ** 3) return `${(bytes / 1024 ** 2).toFixed(1)} MiB`;
+	return `${(bytes / 1024 ** 3).toFixed(1)} GiB`;
 }
 
 export function showTime(epochMs: number): string {

@@ -14,7 +14,7 @@ export interface LiveRegion extends Disposable {
 	print(text: string): void;
 }
 
-export function openLiveRegion(output: Output, draw: () => string[]): LiveRegion {
+export function openLiveRegion(output: Output, draw: () => string[], tickMs = TICK_MS): LiveRegion {
 	let drawn: string[] = [];
 	let above: string[] = [];
 	let timer: NodeJS.Timeout | null = null;
@@ -48,7 +48,7 @@ export function openLiveRegion(output: Output, draw: () => string[]): LiveRegion
 		);
 	};
 
-	const ticks = setInterval(changed, TICK_MS);
+	const ticks = setInterval(changed, tickMs);
 	const resize = output.onResize(changed);
 	// Whatever ends the process, the person gets the cursor back.
 	process.on("exit", close);
@@ -78,5 +78,7 @@ function eraseOf(drawn: readonly string[], columns: number): string {
 		(sum, line) => sum + Math.max(1, Math.ceil(widthOf(line) / Math.max(1, columns))),
 		0,
 	);
-	return `\r${rows > 1 ? `\x1b[${rows - 1}A` : ""}\x1b[J`;
+	const up = rows > 1 ? `\x1b[${rows - 1}A` : "";
+	// Line by line: some terminals move a screen that is cleared as a whole into the scrollback.
+	return `\r${up}${Array(rows).fill("\x1b[2K").join("\x1b[1B")}${up}`;
 }

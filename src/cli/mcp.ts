@@ -1,5 +1,4 @@
 import { loadConfig } from "../config.ts";
-import { runStdio } from "../mcp/stdio.ts";
 import type { Command } from "./command.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { openHere, warnOn } from "./open.ts";
@@ -22,6 +21,7 @@ export const mcp: Command = {
 		await using _work = await paddock.work({ capacity: concurrency });
 		const stop = new AbortController();
 		using _interrupts = onInterrupt(() => stop.abort());
+		const { runStdio } = await import("../mcp/stdio.ts");
 		await runStdio(paddock, { signal: stop.signal });
 		return 0;
 	},

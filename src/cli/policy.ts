@@ -1,6 +1,5 @@
 import { UsageError } from "../errors.ts";
 import { POLICIES, requirePolicy } from "../policy/names.ts";
-import { openPolicyServer } from "../policy/server.ts";
 import { loadTasks } from "../task/load.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
@@ -45,6 +44,7 @@ export const policy: Command = {
 		if (task === undefined || others.length > 0)
 			throw new UsageError(`${path} holds several tasks; name one.`, "no_task");
 		const port = args.whole("port", { least: 0, most: 65_535 }) ?? 0;
+		const { openPolicyServer } = await import("../policy/server.ts");
 		await using server = await openPolicyServer({ port });
 		using _part = await server.cast({ policy: name, task }, { model: name, apiKey: KEY });
 		printLine(console.stdout, `base URL  ${server.baseUrl}\nmodel     ${name}\nAPI key   ${KEY}`);

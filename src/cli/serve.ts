@@ -1,7 +1,5 @@
 import { loadConfig } from "../config.ts";
 import { createLog, secretsOf } from "../log.ts";
-import { openDoors } from "../openenv/doors.ts";
-import { serve } from "../server/serve.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
 import { untilInterrupt } from "./interrupt.ts";
@@ -39,6 +37,8 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		const config = { ...loaded, concurrency };
 		await using paddock = await openHere(config, warnOn(console));
 		const log = createLog({ level, secrets: secretsOf(config.env) });
+		const { openDoors } = await import("../openenv/doors.ts");
+		const { serve } = await import("../server/serve.ts");
 		const doors = openDoors(paddock, { log });
 		await using serving = await serve(paddock, {
 			...{ host, port, log, onUpgrade: doors.onUpgrade },

@@ -21,10 +21,12 @@ class RecordedOutput implements Output {
 	columns = 80;
 	rows = 24;
 	text = "";
+	writes = 0;
 	#listeners = new Set<() => void>();
 
 	write(text: string): void {
 		this.text += text;
+		this.writes += 1;
 	}
 
 	onResize(listener: () => void): Disposable {

@@ -31,7 +31,12 @@ test("numbers read well at every size", () => {
 	expect([0.04, 59.94, 61, 3725].map(showSeconds)).toEqual(["0.0 s", "59.9 s", "1:01 min", "1:02 h"]);
 	expect([0, 9812, 123_456, 1_234_567].map(showCount)).toEqual(["0", "9,812", "123k", "1.2M"]);
 	expect([null, 1, 0.6667].map(showReward)).toEqual(["–", "1.00", "0.67"]);
-	expect([12, 2048, 3 * 1024 * 1024].map(showBytes)).toEqual(["12 B", "2.0 KiB", "3.0 MiB"]);
+	expect([12, 2048, 3 * 1024 ** 2, 24 * 1024 ** 3].map(showBytes)).toEqual([
+		"12 B",
+		"2.0 KiB",
+		"3.0 MiB",
+		"24.0 GiB",
+	]);
 });
 
 test("a table lines its columns up", () => {
