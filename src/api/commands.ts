@@ -7,7 +7,7 @@ const refusals = { 404: "No rollout has this id", 409: "The rollout has ended" }
 const by = z.string().min(1).max(100).default("http").describe("Who says it; goes on the record");
 const requestId = z.string().regex(/^[A-Za-z0-9_.-]{1,200}$/);
 
-export const Accepted = z.object({ accepted: z.literal(true) }).meta({ id: "Accepted" });
+const Accepted = z.object({ accepted: z.literal(true) }).meta({ id: "Accepted" });
 
 export const sendMessage = route({
 	name: "sendMessage",

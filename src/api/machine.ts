@@ -3,7 +3,7 @@ import { API, route } from "./route.ts";
 
 const tag = "machine";
 
-export const Health = z.object({ status: z.literal("ok"), version: z.string() }).meta({ id: "Health" });
+const Health = z.object({ status: z.literal("ok"), version: z.string() }).meta({ id: "Health" });
 
 export const getHealth = route({
 	name: "getHealth",
@@ -30,7 +30,7 @@ export const getStatus = route({
 	}),
 });
 
-export const WorkerInfo = z
+const WorkerInfo = z
 	.object({
 		id: z.string(),
 		host: z.string(),

@@ -129,5 +129,5 @@ export const abortRollout = route({
 });
 
 /** How many seconds a long poll may ask for. */
-export const LONG_POLL_MAX_S = 50;
+const LONG_POLL_MAX_S = 50;
 export const waitSeconds = whole(0, LONG_POLL_MAX_S, 0);

@@ -125,7 +125,7 @@ export const getCertificate = route({
 	refusals: { ...NOT_FOUND, 409: "The rollout has not ended" },
 });
 
-export const FileList = z
+const FileList = z
 	.object({
 		files: z
 			.array(z.object({ path: z.string(), sizeBytes: z.int() }))
@@ -145,7 +145,7 @@ export const listFiles = route({
 	refusals: NOT_FOUND,
 });
 
-export const BLOB_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
+const BLOB_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$/;
 
 export const getBlob = route({
 	name: "getBlob",

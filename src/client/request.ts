@@ -2,7 +2,7 @@ import { Problem } from "../api/problem.ts";
 import type { BodyInput, Headers, Params, Query, Reply, Route } from "../api/route.ts";
 
 /** Any function that fetches: the platform's, or an app's own `request` in tests. */
-export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 
 export interface ClientOptions {
 	/** Where the server answers, e.g. http://127.0.0.1:8000 */

@@ -4,7 +4,7 @@ import { Problem } from "../api/problem.ts";
 import type { Body, Headers, Params, Query, Reply, Route } from "../api/route.ts";
 import { ProblemError } from "./problem.ts";
 
-export interface Call<R extends Route> {
+interface Call<R extends Route> {
 	params: Params<R>;
 	query: Query<R>;
 	headers: Headers<R>;
@@ -14,7 +14,7 @@ export interface Call<R extends Route> {
 	accepts(mediaType: string): boolean;
 }
 
-export type Handler<R extends Route> = (call: Call<R>) => Promise<Reply<R> | Response>;
+type Handler<R extends Route> = (call: Call<R>) => Promise<Reply<R> | Response>;
 
 /** Puts a handler behind a route value: validated input in, reply or a ready Response out. */
 export function mount<R extends Route>(app: OpenAPIHono, route: R, handle: Handler<R>): void {

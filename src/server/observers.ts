@@ -6,7 +6,7 @@ import { openOtlp } from "./otlp.ts";
 import { Telemetry } from "./telemetry.ts";
 
 /** All that watches this process work: metrics always, spans when a collector is named. */
-export interface Observers extends AsyncDisposable {
+interface Observers extends AsyncDisposable {
 	readonly metrics: Metrics;
 	/** Rollouts have to be run on the store that this hands back. */
 	watch(store: Store): Store;

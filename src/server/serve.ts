@@ -8,10 +8,10 @@ import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess, requireTokenFor } from "./access.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
-export { type Observers, openObservers } from "./observers.ts";
+export { openObservers } from "./observers.ts";
 
 /** Takes over an upgraded connection; false when the path is not its own. */
-export type OnUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
+type OnUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;
 
 export interface ServeOptions extends Omit<AppOptions, "access" | "closing"> {
 	host: string;
