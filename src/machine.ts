@@ -98,10 +98,12 @@ function openBoxes(
 }
 
 /** Each backend brings its own library; only what is used is loaded. */
-async function openProvider(backend: string, _warn: (message: string) => void): Promise<SandboxProvider> {
+async function openProvider(backend: string, warn: (message: string) => void): Promise<SandboxProvider> {
 	switch (SandboxBackend.safeParse(backend).data) {
 		case "local":
 			return await (await import("./sandbox/local.ts")).openLocalProvider();
+		case "process":
+			return await (await import("./sandbox/process.ts")).openProcessProvider({ warn });
 		default:
 			throw new UsageError(`the sandbox ${JSON.stringify(backend)} is not available here`, "unknown_sandbox");
 	}

@@ -3,7 +3,7 @@ import type { CommandResult } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
-import { toReward } from "./reward.ts";
+import { type RewardFiles, toReward } from "./reward.ts";
 import type { Verify } from "./verify.ts";
 
 const MAX_REWARD_BYTES = 64 * 1024;
@@ -25,10 +25,7 @@ export const verify: Verify = async (task, clean, { signal, onResult }) =>
 			results.push(result);
 			onResult(result);
 		}
-		const files = {
-			json: await readSmall(clean, at(`${VERIFIER_LOG_DIR}/reward.json`)),
-			txt: await readSmall(clean, at(`${VERIFIER_LOG_DIR}/reward.txt`)),
-		};
+		const files = writesReward(task) ? await readRewards(clean, at(VERIFIER_LOG_DIR)) : NO_REWARD_FILES;
 		return {
 			reward: toReward(files, results),
 			results,
@@ -36,6 +33,28 @@ export const verify: Verify = async (task, clean, { signal, onResult }) =>
 			stderr: results.map((result) => result.stderr).join(""),
 		};
 	});
+
+const NO_REWARD_FILES: RewardFiles = { json: null, txt: null };
+
+/**
+ * The verifier may have to run what the agent wrote, under the same user. Where nothing in the task ever names a reward file, only
+ * the agent's program can have written one: it is not even looked at.
+ */
+function writesReward(task: Task): boolean {
+	const staged = [...task.tests, ...task.files].map((file) =>
+		Buffer.from(file.content, file.encoding).toString("latin1"),
+	);
+	return [...task.verify, ...task.setup, ...staged].some((text) => /reward\.(json|txt)/.test(text));
+}
+
+/** Read when nothing runs any more, so that no process left behind has the last word. */
+async function readRewards(clean: Sandbox, folder: string): Promise<RewardFiles> {
+	await clean.killAll();
+	return {
+		json: await readSmall(clean, `${folder}/reward.json`),
+		txt: await readSmall(clean, `${folder}/reward.txt`),
+	};
+}
 
 /** A task may leave out `verify` when it brings a test script. */
 export function verifyCommands(task: Task): string[] {

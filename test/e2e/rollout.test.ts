@@ -44,7 +44,7 @@ describe("a rollout of the real agent", () => {
 		expect(await filesHolding(station.home, canary)).toEqual([]);
 	});
 
-	test.each(["cheat-reward", "cheat-tests", "cheat-conftest", "cheat-daemon"])(
+	test.each(["cheat-reward", "cheat-tests", "cheat-conftest", "cheat-daemon", "cheat-payload"])(
 		"%s gets the verifier's reward, not its own",
 		async (name) => {
 			const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy(name) });
