@@ -103,6 +103,8 @@ export class Handler {
 			return this.#refuse(request, response, protocol, error.status, "bad_request", error.message);
 		}
 		if (holder.type === "prime") return answerPriming(read, response);
+		if (holder.tap.isRevoked)
+			return this.#refuse(request, response, protocol, 401, "invalid_api_key", "The key was revoked.");
 		await this.#converse(read, request, response, holder.tap);
 	}
 

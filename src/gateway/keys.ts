@@ -12,10 +12,10 @@ export class KeyRing {
 		this.#holders.set(hashOf(key), holder);
 	}
 
-	/** With `type`, only if it is still held that way: a box that was primed may have become a rollout's. */
-	remove(key: string, type?: KeyHolder["type"]): void {
+	/** Only if it is still the same one's: a key that warmed up a box may have become a rollout's. */
+	remove(key: string, holder: KeyHolder): void {
 		const hash = hashOf(key);
-		if (type === undefined || this.#holders.get(hash)?.type === type) this.#holders.delete(hash);
+		if (this.#holders.get(hash) === holder) this.#holders.delete(hash);
 	}
 
 	/** A key is good only from its own box, or over TCP when its rollout's box can do nothing else. */

@@ -40,7 +40,7 @@ export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
 	upstreamWholeMs: 600_000,
 	maxFailures: 4,
 	maxHangs: 2,
-	retryDelayMs: 500,
+	retryDelayMs: 1_000,
 	rateLimitDelayMs: 20_000,
 	rateLimitTotalMs: 60_000,
 	maxRepeats: 8,

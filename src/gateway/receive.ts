@@ -75,11 +75,14 @@ class AnswerReceiver implements Receiver {
 		this.#reception.draft.upstreamStatus = status;
 		this.#headers = headers;
 		this.#flow = flow;
-		this.#streams = status < 300 && this.#reception.patched.engineStreams;
+		// Some engines answer in one piece although they were asked for a stream.
+		const isWhole = String(headers["content-type"]).startsWith("application/json");
+		this.#streams = status < 300 && this.#reception.patched.engineStreams && !isWhole;
 	}
 
 	data(chunk: Buffer): boolean {
 		if (this.#streams) return this.#stream(chunk);
+		this.#reception.draft.firstByteMs ??= Date.now() - this.#reception.draft.startedAt;
 		this.#bodyBytes += chunk.length;
 		const limit = this.#isError ? MAX_ERROR_BYTES : this.#reception.limits.maxBodyBytes;
 		if (this.#bodyBytes <= limit) this.#body.push(chunk);
@@ -100,7 +103,8 @@ class AnswerReceiver implements Receiver {
 		const body = transcript.takeWhole(this.#json());
 		if (!patched.agentStreams) return () => reply.sendJson(200, body);
 		const events = transcript.toEvents?.(body);
-		if (!events) throw new Error("this protocol is never asked unstreamed for an agent that streams");
+		if (!events)
+			throw new UpstreamFault("provider_malformed", "the model endpoint did not stream its answer");
 		return () => reply.release(events);
 	}
 

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
+import { toCallSummary } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
@@ -45,8 +46,9 @@ export async function relay(
 	const call: Call = { request, reply, tap, flight, parts, draft, waitedMs: 0, clippedByBudget: false };
 	const ending = await converse(call);
 	const isDelivered = ending.complete && !reply.isGone;
+	const error = ending.complete && !isDelivered ? AGENT_GONE : ending.error;
 	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
-	const isKept = await keep(call, { ...ending, complete: isDelivered });
+	const isKept = await keep(call, { complete: isDelivered, error });
 	if (isKept) ending.deliver();
 	else reply.destroy();
 	afterwards(call, ending);
@@ -134,7 +136,7 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 	const failure = fault.toFailure();
 	tap.lastUpstreamError = failure;
 	const error = { code: fault.code, message: fault.message };
-	if (fault.code === "context_overflow" && !reply.isStarted) {
+	if (fault.code === "context_overflow" && !reply.isStarted && request.origin.purpose !== "title") {
 		tap.overflows += 1;
 		// Once, the agent may learn of it in the engine's own words and shorten its prompt.
 		if (tap.overflows === 1) return { complete: false, error, deliver: () => passOn(call, fault) };
@@ -160,10 +162,15 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 }
 
 function cutEnding({ flight, reply }: Call): Ending {
-	const cut = flight.signal.reason as CutError;
-	const code = cut.why === "revoked" ? "revoked" : "agent_disconnected";
-	return { complete: false, error: { code, message: cut.message }, deliver: () => reply.destroy() };
+	const { why } = flight.signal.reason as CutError;
+	return { complete: false, error: why === "revoked" ? REVOKED : AGENT_GONE, deliver: () => reply.destroy() };
 }
+
+const REVOKED = { code: "revoked", message: "the rollout's key was revoked" };
+const AGENT_GONE = {
+	code: "agent_disconnected",
+	message: "the agent hung up before the answer was complete",
+};
 
 function passOn({ request, reply }: Call, fault: UpstreamFault): void {
 	const code = "context_length_exceeded";
@@ -184,9 +191,9 @@ function giveUp({ request, reply }: Call, failure: Failure): void {
 
 /** Keeps the call. False: it could not be kept, so the agent must not go on as if it had been. */
 async function keep(call: Call, ending: CallEnding): Promise<boolean> {
+	const record = toModelCall(call.draft, ending, Date.now());
 	try {
-		await call.tap.record(toModelCall(call.draft, ending, Date.now()));
-		return true;
+		await call.tap.record(record);
 	} catch (error) {
 		call.tap.end({
 			type: "failure",
@@ -194,6 +201,8 @@ async function keep(call: Call, ending: CallEnding): Promise<boolean> {
 		});
 		return false;
 	}
+	call.tap.options.onCallEnd?.(toCallSummary(record));
+	return true;
 }
 
 function afterwards(call: Call, ending: Ending): void {

@@ -5,7 +5,7 @@ import { Agent } from "undici";
 import { EngineBook } from "./engines.ts";
 import type { Gateway, Tap, TapOptions } from "./gateway.ts";
 import { Handler } from "./handler.ts";
-import { KeyRing } from "./keys.ts";
+import { type KeyHolder, KeyRing } from "./keys.ts";
 import { DEFAULT_LIMITS, type GatewayLimits } from "./limits.ts";
 import { type GatewayLog, silent } from "./log.ts";
 import { RolloutTap } from "./tap.ts";
@@ -19,6 +19,8 @@ export interface GatewayOptions {
 export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
 	return new HttpGateway({ ...DEFAULT_LIMITS, ...options.limits }, options.log ?? silent);
 }
+
+const MAX_TCP_CONNECTIONS = 4096;
 
 class HttpGateway implements Gateway {
 	readonly #limits: GatewayLimits;
@@ -56,6 +58,9 @@ class HttpGateway implements Gateway {
 		this.#server.requestTimeout = 0;
 		this.#server.keepAliveTimeout = 65_000;
 		this.#server.on("request", (request, response) => void handler.handle(request, response));
+		this.#server.on("clientError", (error: Error & { code?: string }, socket) =>
+			this.#turnAway(error, socket),
+		);
 		// Node starts its clocks for slow clients when a server begins to listen. This one is handed its connections.
 		this.#server.emit("listening");
 	}
@@ -66,6 +71,7 @@ class HttpGateway implements Gateway {
 
 	async listen(host: string, port: number): Promise<string> {
 		const listener = createTcpServer({ noDelay: true }, (socket) => this.#accept(socket, null));
+		listener.maxConnections = MAX_TCP_CONNECTIONS;
 		await new Promise<void>((resolve, reject) => {
 			listener.once("error", reject);
 			listener.listen(port, host, resolve);
@@ -77,10 +83,11 @@ class HttpGateway implements Gateway {
 
 	open(options: TapOptions): Tap {
 		const tap: RolloutTap = new RolloutTap(options, () => {
-			this.#keys.remove(tap.key);
+			this.#keys.remove(tap.key, holder);
 			this.#taps.delete(tap);
 		});
-		this.#keys.add(tap.key, { type: "tap", tap });
+		const holder: KeyHolder = { type: "tap", tap };
+		this.#keys.add(tap.key, holder);
 		this.#taps.add(tap);
 		// Found out while the agent boots, so that the first call need not wait.
 		void this.#engines.know(options.endpoint);
@@ -88,8 +95,9 @@ class HttpGateway implements Gateway {
 	}
 
 	prime(boxId: string, key: string): Disposable {
-		this.#keys.add(key, { type: "prime", boxId });
-		return { [Symbol.dispose]: () => this.#keys.remove(key, "prime") };
+		const holder: KeyHolder = { type: "prime", boxId };
+		this.#keys.add(key, holder);
+		return { [Symbol.dispose]: () => this.#keys.remove(key, holder) };
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
@@ -98,6 +106,17 @@ class HttpGateway implements Gateway {
 		for (const connection of this.#connections.keys()) connection.destroy();
 		this.#server.close();
 		await this.#dispatcher.destroy();
+	}
+
+	/** Somebody does not speak HTTP, or too slowly. */
+	#turnAway(error: Error & { code?: string }, socket: Duplex): void {
+		this.#log.warn(
+			{ boxId: this.#connections.get(socket) ?? null, code: error.code },
+			"a connection was cut off",
+		);
+		if (!socket.writable) return;
+		const status = error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? "408 Request Timeout" : "400 Bad Request";
+		socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`, () => socket.destroy());
 	}
 
 	#accept(connection: Duplex, boxId: string | null): void {

@@ -18,11 +18,7 @@ export class CutError extends Error {
 	readonly why: "agent_gone" | "revoked";
 
 	constructor(why: "agent_gone" | "revoked") {
-		super(
-			why === "agent_gone"
-				? "the agent hung up before the answer was complete"
-				: "the rollout's key was revoked",
-		);
+		super(why);
 		this.why = why;
 	}
 }
@@ -100,7 +96,10 @@ export class RolloutTap implements Tap {
 		this.counts.promptTokens += summary.promptTokens;
 		this.counts.completionTokens += summary.completionTokens;
 		await this.options.sink?.write(call);
-		this.options.onCallEnd?.(summary);
+	}
+
+	get isRevoked(): boolean {
+		return this.#isRevoked;
 	}
 
 	async revoke(): Promise<void> {

@@ -37,7 +37,11 @@ export function send(dispatcher: Dispatcher, request: UpstreamRequest, receiver:
 	const { signal } = request;
 	let cut: ((reason: Error) => void) | null = null;
 	let isComplete = false;
-	const onAbort = () => cut?.(signal.reason as Error);
+	let lingering: NodeJS.Timeout | undefined;
+	// Before the connection stands there is nothing to cut, and nothing to wait for.
+	const onAbort = () => (cut ?? reject)(signal.reason as Error);
+	if (signal.aborted) return Promise.reject(signal.reason as Error);
+	signal.addEventListener("abort", onAbort, { once: true });
 	dispatcher.dispatch(
 		{
 			origin: url.origin,
@@ -52,7 +56,6 @@ export function send(dispatcher: Dispatcher, request: UpstreamRequest, receiver:
 			onRequestStart(controller) {
 				cut = (reason) => controller.abort(reason);
 				if (signal.aborted) onAbort();
-				else signal.addEventListener("abort", onAbort, { once: true });
 			},
 			onResponseStart(controller, status, headers) {
 				if (status < 200) return;
@@ -67,10 +70,11 @@ export function send(dispatcher: Dispatcher, request: UpstreamRequest, receiver:
 					return;
 				}
 				isComplete = true;
-				setTimeout(() => controller.abort(new Error("lingering")), LINGER_MS).unref();
+				lingering = setTimeout(() => controller.abort(new Error("lingering")), LINGER_MS).unref();
 				resolve();
 			},
 			onResponseEnd() {
+				clearTimeout(lingering);
 				signal.removeEventListener("abort", onAbort);
 				isComplete = true;
 				resolve();

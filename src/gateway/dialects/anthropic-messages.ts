@@ -95,7 +95,7 @@ class MessagesTranscript implements Transcript {
 
 	/** The prompt's numbers come first, the completion's last; cached prompt tokens are billed apart. */
 	#readUsage(usage: JsonObject): void {
-		const cached = toCount(usage.cache_read_input_tokens);
+		const cached = Math.max(toCount(usage.cache_read_input_tokens), this.usage?.cachedTokens ?? 0);
 		const prompt = toCount(usage.input_tokens) + cached + toCount(usage.cache_creation_input_tokens);
 		this.usage = {
 			promptTokens: Math.max(prompt, this.usage?.promptTokens ?? 0),

@@ -1,0 +1,112 @@
+import { expect, test } from "vitest";
+import { json, refusal, sglangBody, stream, streams } from "../fakes/replies.ts";
+import type { Reaction } from "../fakes/upstream.ts";
+import { openStation, type Station, UPSTREAM_KEY } from "./station.ts";
+
+const auto = (station: Station, dialect: "auto" | "vllm" | "openai" = "auto", model = "real") => ({
+	endpoint: {
+		name: "e",
+		baseUrl: station.upstream.baseUrl,
+		model,
+		apiKey: UPSTREAM_KEY,
+		dialect,
+		disableThinking: true,
+	},
+});
+
+/** An engine that refuses these fields, one at a time, as strict servers do. */
+const refusing =
+	(fields: string[], otherwise: Reaction): Reaction =>
+	(exchange) => {
+		const refused = fields.find((field) => field in exchange.body);
+		const reaction = refused ? refusal(400, `Unrecognized request argument supplied: ${refused}`) : otherwise;
+		return reaction(exchange);
+	};
+
+test.each([
+	["vllm", stream(streams.vllm())],
+	["sglang", json(sglangBody())],
+] as const)(
+	"an endpoint that lists its models as owned by %s is spoken to in its dialect",
+	async (ownedBy, reaction) => {
+		await using station = await openStation(reaction, { ownedBy });
+		await using tap = station.open(auto(station));
+		await station.ask(tap.key);
+		expect(station.calls[0]).toMatchObject({
+			dialect: ownedBy,
+			engine: ownedBy,
+			completionIds: [11, 12, 13],
+			losses: [],
+		});
+		expect(station.upstream.received).toHaveLength(1);
+	},
+);
+
+test("an unknown endpoint is taken for the richest and known by its first answer", async () => {
+	await using station = await openStation(stream(streams.openai()));
+	await using tap = station.open(auto(station));
+	await station.ask(tap.key, undefined);
+	await station.ask(tap.key, undefined);
+	const [first, second] = station.upstream.received;
+	expect(first!.body).toHaveProperty("return_token_ids");
+	expect(second!.body).not.toHaveProperty("return_token_ids");
+	expect(second!.body).toHaveProperty("logprobs");
+	expect(station.calls.map((call) => call.dialect)).toEqual(["vllm", "openai"]);
+	expect(station.calls[0]!.losses).toContain("token ids missing");
+});
+
+test("an unknown endpoint that cannot stream ids is asked unstreamed from then on", async () => {
+	await using station = await openStation((exchange) =>
+		exchange.body.stream === true
+			? refusal(400, "return_token_ids is not supported with stream=true")(exchange)
+			: json(sglangBody())(exchange),
+	);
+	await using tap = station.open(auto(station));
+	expect((await station.ask(tap.key)).status).toBe(200);
+	expect(station.calls[0]).toMatchObject({ dialect: "sglang", completionIds: [11, 12, 13] });
+	expect(station.upstream.received).toHaveLength(2);
+});
+
+test("a refused flag is dropped, the call tried again, the loss recorded, and the flag not sent again", async () => {
+	await using station = await openStation(
+		refusing(["return_token_ids", "chat_template_kwargs"], stream(streams.openai())),
+	);
+	await using tap = station.open(auto(station, "vllm"));
+	expect((await station.ask(tap.key)).status).toBe(200);
+	expect(station.upstream.received).toHaveLength(3);
+	expect((await station.ask(tap.key)).status).toBe(200);
+	expect(station.upstream.received).toHaveLength(4);
+	for (const call of station.calls)
+		expect(call.losses).toEqual(
+			expect.arrayContaining(["return_token_ids refused", "chat_template_kwargs refused"]),
+		);
+	expect(tap.stop).toBeNull();
+});
+
+test("a model that wants max_completion_tokens is asked again that way", async () => {
+	const complaint =
+		"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'.";
+	await using station = await openStation((exchange) =>
+		("max_tokens" in exchange.body ? refusal(400, complaint) : stream(streams.openai()))(exchange),
+	);
+	await using tap = station.open(auto(station, "openai"));
+	expect((await station.ask(tap.key)).status).toBe(200);
+	expect(station.upstream.received.at(-1)!.body).toMatchObject({ max_completion_tokens: 4096 });
+});
+
+test("the endpoint's key is in no log, no error, no call, whatever the endpoint echoes", async () => {
+	await using station = await openStation(refusal(401, `Incorrect API key provided: ${UPSTREAM_KEY}`));
+	await using tap = station.open(auto(station));
+	const answer = await station.ask(tap.key);
+	expect(tap.lastUpstreamError).toMatchObject({ code: "provider_auth" });
+	const everything = JSON.stringify([
+		station.calls,
+		station.summaries,
+		station.stops,
+		station.log,
+		answer,
+		tap.lastUpstreamError,
+	]);
+	expect(everything).toContain("[key]");
+	expect(everything).not.toContain(UPSTREAM_KEY);
+});
