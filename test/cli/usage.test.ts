@@ -1,0 +1,151 @@
+import { existsSync } from "node:fs";
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { main } from "../../src/cli/cli.ts";
+import { RecordedConsole } from "./console.ts";
+import { Paddock } from "./paddock.ts";
+
+const FIZZBUZZ = "examples/tasks/fizzbuzz";
+
+async function ask(...argv: string[]) {
+	await using paddock = await Paddock.open();
+	const console = new RecordedConsole({ env: { PADDOCK_HOME: join(paddock.home, "data") } });
+	const code = await main(argv, console);
+	return {
+		code,
+		out: console.stdout.text,
+		err: console.stderr.text,
+		created: existsSync(join(paddock.home, "data")),
+	};
+}
+
+const BAD: [string, string[], string][] = [
+	["an unknown command", ["rnu"], 'There is no command "rnu". Did you mean "run"?'],
+	["half a command", ["task"], 'There is no command "task". Did you mean "task check"?'],
+	[
+		"an unknown option",
+		["run", FIZZBUZZ, "--polcy", "oracle"],
+		'no option --polcy. Did you mean "--policy"?',
+	],
+	["no task", ["run", "--policy", "oracle"], "Which task?"],
+	["an unknown task", ["run", "nowhere", "--policy", "oracle"], "There is no task at nowhere"],
+	[
+		"an unknown policy",
+		["run", FIZZBUZZ, "--policy", "orcale"],
+		'There is no policy "orcale". Did you mean "oracle"?',
+	],
+	["no model", ["run", FIZZBUZZ], "Which model? Give --policy oracle"],
+	[
+		"a policy and a base URL",
+		["run", FIZZBUZZ, "--policy", "oracle", "--base-url", "http://127.0.0.1:1/v1"],
+		"--policy and --base-url contradict each other",
+	],
+	[
+		"a base URL without a model",
+		["run", FIZZBUZZ, "--base-url", "http://127.0.0.1:1/v1"],
+		"--base-url needs --model",
+	],
+	[
+		"a base URL that is none",
+		["run", FIZZBUZZ, "--base-url", "localhost", "--model", "m"],
+		"--base-url wants an http(s) address",
+	],
+	[
+		"a key that is not there",
+		["run", FIZZBUZZ, "--endpoint", "openai", "--api-key-env", "NO_SUCH"],
+		"NO_SUCH is not set",
+	],
+	["a replay of nothing", ["run", FIZZBUZZ, "--policy", "replay"], "--policy replay needs --trace"],
+	[
+		"an unknown sandbox",
+		["run", FIZZBUZZ, "--policy", "oracle", "--sandbox", "dokcer"],
+		'Did you mean "docker"?',
+	],
+	[
+		"no rollouts at all",
+		["run", FIZZBUZZ, "--policy", "oracle", "-n", "0"],
+		"--n wants a whole number from 1",
+	],
+	[
+		"a file for --out",
+		["run", FIZZBUZZ, "--policy", "oracle", "--out", "package.json"],
+		"is a file, not a folder",
+	],
+	[
+		"a server that is not there",
+		["run", FIZZBUZZ, "--policy", "oracle", "--server", "http://127.0.0.1:9"],
+		"No Paddock server answers",
+	],
+	["parquet to a terminal", ["export", "--format", "parquet"], "--format parquet needs --out"],
+];
+
+test.each(BAD)(
+	"%s is one clear sentence, exit code 2, and nothing is created",
+	async (_what, argv, sentence) => {
+		const { code, out, err, created } = await ask(...argv);
+		expect(err).toContain(sentence);
+		expect(err.trim().split("\n")).toHaveLength(1);
+		expect({ code, out, created }).toEqual({ code: 2, out: "", created: false });
+	},
+);
+
+test("a broken task.yaml is named with its line, an unknown key with its nearest neighbour", async () => {
+	await using paddock = await Paddock.open();
+	const write = async (name: string, text: string) => {
+		await mkdir(join(paddock.home, name));
+		await writeFile(join(paddock.home, name, "task.yaml"), text);
+		return join(paddock.home, name);
+	};
+	const malformed = await ask(
+		"run",
+		await write("malformed", "instruction: do it\nverify: [unclosed\n"),
+		"--policy",
+		"oracle",
+	);
+	expect(malformed.err).toMatch(/malformed\/task\.yaml:\d+/);
+	const unknown = await ask(
+		"run",
+		await write("unknown", "instruction: do it\nverfy:\n  - true\n"),
+		"--policy",
+		"oracle",
+	);
+	expect(unknown.err).toMatch(/unknown\/task\.yaml:2.*verfy/);
+	for (const { code, err, created } of [malformed, unknown]) {
+		expect({ code, lines: err.trim().split("\n").length, created }).toEqual({
+			code: 2,
+			lines: 1,
+			created: false,
+		});
+	}
+});
+
+test("help is on stdout, for the whole and for each command, with examples", async () => {
+	const { code, out, err } = await ask("--help");
+	expect({ code, err }).toEqual({ code: 0, err: "" });
+	for (const name of [
+		"run",
+		"serve",
+		"worker",
+		"list",
+		"show",
+		"export",
+		"doctor",
+		"task check",
+		"policy",
+		"mcp",
+	]) {
+		expect(out).toMatch(new RegExp(`^ {2}${name} `, "m"));
+		const help = await ask(...name.split(" "), "--help");
+		expect(help.code).toBe(0);
+		expect(help.out).toContain(`Usage: paddock ${name}`);
+		expect(help.out).toContain("Examples:");
+	}
+});
+
+test("task check describes every example without a remark", async () => {
+	const { code, out } = await ask("task", "check", "examples/tasks");
+	expect(code).toBe(0);
+	expect(out).toContain("fizzbuzz: ");
+	expect(out).not.toContain("note:");
+});
