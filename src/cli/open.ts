@@ -5,7 +5,16 @@ import { type Console, printLine } from "./console.ts";
 /** Everything below is loaded only by commands that need it, so that help and usage errors come at once. */
 export async function openHere(config: Config, warn?: (message: string) => void): Promise<Paddock> {
 	const { openPaddock } = await import("../paddock.ts");
-	return openPaddock(config, warn === undefined ? {} : { warn });
+	if (warn === undefined) return openPaddock(config);
+	// Once is enough, however many boxes have the same thing to say.
+	const said = new Set<string>();
+	return openPaddock(config, {
+		warn(message) {
+			if (said.has(message)) return;
+			said.add(message);
+			warn(message);
+		},
+	});
 }
 
 /** Warnings as lines on stderr. */

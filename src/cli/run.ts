@@ -137,7 +137,7 @@ async function carryOut(
 		using display = openDisplay([...rows.values()], console);
 		speaker.say = (message) => display.say(message);
 		if (runner.leftOver > 0) {
-			display.say(`${plural(runner.leftOver, "rollout")} of an earlier run go on as well.`);
+			display.say(`Going on as well: ${plural(runner.leftOver, "rollout")} of an earlier run.`);
 		}
 		using _interrupts = onInterrupt((asked) => {
 			interrupt = asked;

@@ -104,7 +104,7 @@ test("Ctrl-C aborts, cleans up and says what was kept", { timeout: LONG }, async
 	expect(await processesWith(marker)).toEqual([]);
 });
 
-test("after kill -9 no process is left, and no box folder after the next start", {
+test("after kill -9 of Paddock no process of the rollout is left", {
 	timeout: LONG,
 }, async (context) => {
 	requireSandbox(context);
