@@ -158,6 +158,18 @@ export const getBlob = route({
 	refusals: { 404: "No such rollout, or it left no such file" },
 });
 
+export const getFile = route({
+	name: "getFile",
+	method: "get",
+	path: `${API}/rollouts/{id}/file`,
+	tag,
+	summary: "One text file of the workdir as it was at the end; small ones are kept",
+	params: IdParams,
+	query: z.object({ path: z.string().min(1).max(4096).describe("As in the list of files") }),
+	media: { "text/plain": "The file" },
+	refusals: { 404: "No such rollout, or no such file was kept" },
+});
+
 export const getDiff = route({
 	name: "getDiff",
 	method: "get",

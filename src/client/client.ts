@@ -27,6 +27,7 @@ import {
 	getCalls,
 	getCertificate,
 	getDiff,
+	getFile,
 	getMessages,
 	getSamples,
 	listFiles,
@@ -105,6 +106,9 @@ function trace(options: ClientOptions) {
 				await (await openRoute(options, getBlob, { params: { id, name } })).arrayBuffer(),
 			);
 		},
+		/** One text file of the workdir, as it was at the end. */
+		file: async (id: string, path: string) =>
+			await (await openRoute(options, getFile, { params: { id }, query: { path } })).text(),
 		diff: async (id: string) => await (await openRoute(options, getDiff, { params: { id } })).text(),
 	};
 }

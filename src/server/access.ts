@@ -5,8 +5,6 @@ import { UsageError } from "../errors.ts";
 export interface AccessPolicy {
 	/** Null: open, and then only for callers that name this machine as loopback. */
 	token: string | null;
-	/** Pages of these origins may call, besides our own. */
-	allowedOrigins?: readonly string[];
 }
 
 /** What access is decided on; works for fetch requests and for raw upgrade requests alike. */
@@ -32,7 +30,7 @@ export function requireTokenFor(host: string, token: string | null): void {
 
 /** Null when the caller may pass. */
 export function checkAccess(caller: Caller, policy: AccessPolicy): Refusal | null {
-	return checkHost(caller, policy) ?? checkOrigin(caller, policy) ?? checkToken(caller, policy);
+	return checkHost(caller, policy) ?? checkOrigin(caller) ?? checkToken(caller, policy);
 }
 
 /** Without a token, a page that made its own name point at this machine would get in: its Host gives it away. */
@@ -48,14 +46,10 @@ function checkHost(caller: Caller, policy: AccessPolicy): Refusal | null {
 }
 
 /** Browsers say where a request comes from; only our own pages may act. Plain programs send neither header. */
-function checkOrigin(caller: Caller, policy: AccessPolicy): Refusal | null {
+function checkOrigin(caller: Caller): Refusal | null {
 	const origin = caller.header("origin");
 	if (origin !== undefined) {
-		if (
-			policy.allowedOrigins?.includes(origin) ||
-			hostOfOrigin(origin) === caller.header("host")?.toLowerCase()
-		)
-			return null;
+		if (hostOfOrigin(origin) === caller.header("host")?.toLowerCase()) return null;
 		return {
 			status: 403,
 			code: "origin_not_allowed",

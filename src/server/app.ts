@@ -1,5 +1,4 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
 import { createLog, type Log } from "../log.ts";
@@ -44,26 +43,9 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	app.notFound((context) =>
 		problemResponse(toProblem(404, "no_such_path", `there is nothing at ${context.req.path}; see /docs`)),
 	);
-
-	app.use("*", async (context, next) => {
-		const startedAt = performance.now();
-		await next();
-		context.header("x-content-type-options", "nosniff");
-		const status = context.res.status;
-		const ms = Math.round(performance.now() - startedAt);
-		metrics.onRequest(context.req.method, status);
-		log.info({ method: context.req.method, path: context.req.path, status, ms }, "request");
-	});
+	note(app, metrics, log);
 	guard(app, options.access ?? { token: paddock.config.token });
-	app.use(
-		"*",
-		bodyLimit({
-			maxSize: options.maxBodyBytes ?? MAX_BODY_BYTES,
-			onError: () => {
-				throw new HTTPException(413);
-			},
-		}),
-	);
+	limitBodies(app, options.maxBodyBytes ?? MAX_BODY_BYTES);
 
 	const door: Door = {
 		paddock,
@@ -80,20 +62,25 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountGroups(app, door);
 	mountMachine(app, door);
 	options.extraRoutes?.(app);
-
-	// Made when first asked for: by then every door has mounted its routes, and it is not cheap.
-	let described: OpenApiDocument | undefined;
-	const document = () => {
-		described ??= describeApp(app);
-		return described;
-	};
-	app.get("/openapi.json", (context) => context.json(document()));
-	app.get("/docs", (context) => docs(context, document()));
+	mountDescriptions(app);
 	app.get("/metrics", async () => {
 		const text = await metrics.render(paddock);
 		return new Response(text, { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } });
 	});
 	return app;
+}
+
+/** Every request leaves a line in the log and a count in the metrics. */
+function note(app: OpenAPIHono, metrics: Metrics, log: Log): void {
+	app.use("*", async (context, next) => {
+		const startedAt = performance.now();
+		await next();
+		context.header("x-content-type-options", "nosniff");
+		const { method, path } = context.req;
+		const { status } = context.res;
+		metrics.onRequest(method, status);
+		log.info({ method, path, status, ms: Math.round(performance.now() - startedAt) }, "request");
+	});
 }
 
 /** Nothing is reached without passing here, whoever mounted it. */
@@ -116,7 +103,26 @@ function guard(app: OpenAPIHono, policy: AccessPolicy): void {
 	});
 }
 
-function docs(context: Context, document: OpenApiDocument): Response {
-	context.header("content-security-policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'");
-	return context.html(docsPage(document)) as Response;
+function limitBodies(app: OpenAPIHono, maxSize: number): void {
+	const onError = () => {
+		throw new HTTPException(413);
+	};
+	app.use("*", bodyLimit({ maxSize, onError }));
+}
+
+function mountDescriptions(app: OpenAPIHono): void {
+	// Made when first asked for: by then every door has mounted its routes, and it is not cheap.
+	let described: OpenApiDocument | undefined;
+	const document = () => {
+		described ??= describeApp(app);
+		return described;
+	};
+	app.get("/openapi.json", (context) => context.json(document()));
+	app.get("/docs", (context) => {
+		context.header(
+			"content-security-policy",
+			"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'",
+		);
+		return context.html(docsPage(document()));
+	});
 }

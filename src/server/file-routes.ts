@@ -1,5 +1,5 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { getBlob, getDiff, listFiles } from "../api/trace.ts";
+import { getBlob, getDiff, getFile, listFiles } from "../api/trace.ts";
 import { type Door, requireRollout } from "./door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
@@ -15,6 +15,14 @@ export function mountFiles(app: OpenAPIHono, door: Door): void {
 	mount(app, getBlob, async ({ params }) => {
 		const bytes = await requireBlob(door, params.id, params.name);
 		return download(bytes, params.name, "application/octet-stream");
+	});
+
+	mount(app, getFile, async ({ params, query }) => {
+		const kept = JSON.parse((await requireBlob(door, params.id, "files.json")).toString("utf8")) as object;
+		const found = Object.entries(kept).find(([path]) => path === query.path);
+		if (!found) throw new ProblemError(404, "not_found", `rollout ${params.id} kept no file of that name`);
+		const name = (query.path.split("/").at(-1) ?? "").replace(/[^A-Za-z0-9._-]/g, "_");
+		return download(Buffer.from(String(found[1])), name, "text/plain; charset=utf-8");
 	});
 
 	mount(app, getDiff, async ({ params }) => {

@@ -13,4 +13,11 @@ function printed(): string {
 	return `${JSON.stringify(describeContract(), null, "\t")}\n`;
 }
 
-if (import.meta.main) await writeFile(FILE, printed());
+/** `--check` only looks, for scripts. */
+if (import.meta.main) {
+	if (!process.argv.includes("--check")) await writeFile(FILE, printed());
+	else if (!(await isOpenApiFresh())) {
+		process.stderr.write("schemas/openapi.json is stale: run node src/server/print-openapi.ts\n");
+		process.exitCode = 1;
+	}
+}

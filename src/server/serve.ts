@@ -17,7 +17,6 @@ export interface ServeOptions extends Omit<AppOptions, "access" | "closing"> {
 	host: string;
 	/** 0 picks a free one. */
 	port: number;
-	allowedOrigins?: readonly string[];
 	/** WebSockets. Called only for callers that passed the access check. */
 	onUpgrade?: OnUpgrade;
 	/** How long a caller may take to send a request; answering may take longer. */
@@ -34,11 +33,11 @@ export interface Serving extends AsyncDisposable {
 
 /** Listens. Disposing it ends streams, lets requests in flight finish, then cuts what is left. */
 export async function serve(paddock: Paddock, options: ServeOptions): Promise<Serving> {
-	const { host, port, onUpgrade, allowedOrigins = [], ...appOptions } = options;
+	const { host, port, onUpgrade, ...appOptions } = options;
 	const { requestTimeoutMs = 120_000, graceMs = 10_000 } = options;
 	const { token } = paddock.config;
 	requireTokenFor(host, token);
-	const access: AccessPolicy = { token, allowedOrigins };
+	const access: AccessPolicy = { token };
 	const closing = new AbortController();
 	const app = createApp(paddock, { ...appOptions, access, closing: closing.signal });
 	const server = createAdaptorServer({

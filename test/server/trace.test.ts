@@ -159,6 +159,18 @@ describe("files", () => {
 		}
 	});
 
+	test("a kept file is handed out by its path, and only by exactly that", async () => {
+		const id = await createOne();
+		await paddock.store.putBlob(
+			id,
+			"files.json",
+			Buffer.from(JSON.stringify({ "src/a b.py": "print(1)\n" })),
+		);
+		expect(await client.file(id, "src/a b.py")).toBe("print(1)\n");
+		for (const path of ["src", "../src/a b.py", "__proto__", "toString", "/etc/passwd"])
+			await expect(client.file(id, path)).rejects.toMatchObject({ status: 404, code: "not_found" });
+	});
+
 	test.each(["..%2f..%2fsecret.key", "%2e%2e", ".hidden", "a%00b"])(
 		"the name %s is refused",
 		async (name) => {
