@@ -63,7 +63,10 @@ export class BossWorkers {
 		if (this.#saving.has(worker.id)) return;
 		const saving = this.#saveNews(worker)
 			.catch(onError)
-			.finally(() => this.#saving.delete(worker.id));
+			.then(() => {
+				this.#saving.delete(worker.id);
+				if (this.#news.has(worker.id)) this.saveSoon(worker, onError);
+			});
 		this.#saving.set(worker.id, saving);
 	}
 

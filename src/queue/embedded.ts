@@ -16,6 +16,11 @@ export interface EmbeddedQueueOptions {
 	home: string;
 	/** Unfinished rollouts found here come back after a restart. */
 	store: Pick<Store, "list" | "counts">;
+	/**
+	 * Whether to take over what dead processes left and what others only enqueued; true unless given. A command that
+	 * runs its own few rollouts and goes says false: a server takes over, now or later.
+	 */
+	adopt?: boolean;
 	/** How often to look for work that other processes left. */
 	pollMs?: number;
 	/** The first wait after a job came back; doubles each time, up to a minute. */
@@ -34,6 +39,7 @@ class EmbeddedQueue implements Queue {
 	readonly #store: EmbeddedQueueOptions["store"];
 	readonly #key = randomBytes(9).toString("base64url");
 	readonly #identity = ownIdentity();
+	readonly #adopts: boolean;
 	readonly #pollMs: number;
 	readonly #retryDelayMs: number;
 	readonly #onError: (error: unknown, rolloutId: string | null) => void;
@@ -48,6 +54,7 @@ class EmbeddedQueue implements Queue {
 	constructor(options: EmbeddedQueueOptions) {
 		this.#table = new JobTable(join(options.home, "queue.db"));
 		this.#store = options.store;
+		this.#adopts = options.adopt ?? true;
 		this.#pollMs = options.pollMs ?? 1_000;
 		this.#retryDelayMs = options.retryDelayMs ?? 1_000;
 		this.#onError = options.onError ?? ((error) => process.emitWarning(String(error), "HandlerWarning"));
@@ -75,9 +82,11 @@ class EmbeddedQueue implements Queue {
 		});
 		this.#workers.add(worker);
 		this.#table.saveWorker(this.#key, worker);
-		this.#adopt();
-		await this.#reconcile();
-		this.#poll ??= setInterval(() => this.#lookAround(), this.#pollMs);
+		if (this.#adopts) {
+			this.#adopt();
+			await this.#reconcile();
+			this.#poll ??= setInterval(() => this.#lookAround(), this.#pollMs);
+		}
 		this.#fill();
 		return worker;
 	}
@@ -114,7 +123,7 @@ class EmbeddedQueue implements Queue {
 	#take(atMost: number): Claim[] {
 		const claims: Claim[] = [];
 		while (claims.length < atMost) {
-			const rolloutId = this.#table.take(this.#key, Date.now());
+			const rolloutId = this.#table.take(this.#key, this.#adopts, Date.now());
 			if (rolloutId === null) break;
 			claims.push({ rolloutId });
 		}
@@ -141,7 +150,7 @@ class EmbeddedQueue implements Queue {
 		this.#ready = null;
 		if (this.#closed || this.#workers.size === 0) return;
 		const now = Date.now();
-		const at = this.#table.nextReadyAt(this.#key, now);
+		const at = this.#table.nextReadyAt(this.#key, this.#adopts, now);
 		if (at === null) return;
 		this.#ready = setTimeout(() => this.#fill(), Math.min(at - now + 1, 60_000));
 	}

@@ -79,23 +79,23 @@ export class JobTable implements Disposable {
 		);
 	}
 
-	/** The most urgent job that is the owner's or nobody's. */
-	take(owner: string, now: number): string | null {
+	/** The most urgent job that is the owner's or, if it adopts, nobody's. */
+	take(owner: string, adopts: boolean, now: number): string | null {
 		const row = this.#statement(
 			`UPDATE jobs SET state = 'running', owner = ?1, tries = tries + 1, again_at = NULL WHERE position = (
 				SELECT position FROM jobs
-				WHERE state = 'waiting' AND ready_at <= ?2 AND (owner = ?1 OR owner IS NULL)
+				WHERE state = 'waiting' AND ready_at <= ?2 AND (owner = ?1 OR (?3 AND owner IS NULL))
 				ORDER BY priority DESC, position LIMIT 1
 			) RETURNING rollout_id`,
-		).get(owner, now) as { rollout_id: string } | undefined;
+		).get(owner, now, adopts ? 1 : 0) as { rollout_id: string } | undefined;
 		return row?.rollout_id ?? null;
 	}
 
 	/** When the owner's next delayed job becomes ready. */
-	nextReadyAt(owner: string, now: number): number | null {
+	nextReadyAt(owner: string, adopts: boolean, now: number): number | null {
 		const row = this.#statement(
-			"SELECT min(ready_at) AS at FROM jobs WHERE state = 'waiting' AND ready_at > ? AND (owner = ? OR owner IS NULL)",
-		).get(now, owner) as { at: number | null };
+			"SELECT min(ready_at) AS at FROM jobs WHERE state = 'waiting' AND ready_at > ?1 AND (owner = ?2 OR (?3 AND owner IS NULL))",
+		).get(now, owner, adopts ? 1 : 0) as { at: number | null };
 		return row.at;
 	}
 

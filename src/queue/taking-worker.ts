@@ -68,9 +68,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 	/** There may be work: harmless to repeat. */
 	fill(): Promise<void> {
 		this.#again = true;
-		this.#filling ??= this.#fill().finally(() => {
-			this.#filling = null;
-		});
+		this.#filling ??= this.#fill();
 		return this.#filling;
 	}
 
@@ -89,18 +87,21 @@ export class TakingWorker<C extends Claim> implements Worker {
 	}
 
 	async #fill(): Promise<void> {
-		while (this.#again) {
+		await Promise.resolve();
+		while (this.#again && !this.draining) {
 			this.#again = false;
-			const room = this.capacity - this.running;
-			if (this.draining || room <= 0) return;
-			try {
-				const claims = await this.#source.take(room);
-				for (const claim of claims) await this.#start(claim);
-				if (claims.length > 0) this.#source.changed();
-			} catch (error) {
-				this.#source.threw(error, null);
-			}
+			await this.#takeOnce().catch((error: unknown) => this.#source.threw(error, null));
 		}
+		// In the same turn as the last look at `#again`, so that no call to fill() falls in between unheard.
+		this.#filling = null;
+	}
+
+	async #takeOnce(): Promise<void> {
+		const room = this.capacity - this.running;
+		if (room <= 0) return;
+		const claims = await this.#source.take(room);
+		for (const claim of claims) await this.#start(claim);
+		if (claims.length > 0) this.#source.changed();
 	}
 
 	async #start(claim: C): Promise<void> {

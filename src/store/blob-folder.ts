@@ -12,7 +12,7 @@ export class BlobFolder {
 
 	private constructor(root: string) {
 		this.#root = root;
-		this.#drafts = join(root, "drafts");
+		this.#drafts = join(root, ".drafts");
 	}
 
 	static async open(root: string): Promise<BlobFolder> {

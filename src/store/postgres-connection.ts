@@ -29,8 +29,10 @@ export function clientConfig(options: PostgresOptions): pg.ClientConfig {
 
 export function openPool(options: PostgresOptions): pg.Pool {
 	const pool = new pg.Pool({ ...clientConfig(options), max: options.connections, allowExitOnIdle: true });
-	// An idle connection that breaks is dropped by the pool; the next query opens another and reports for itself.
+	// A connection that breaks between two queries is dropped by the pool; the next query on it fails and reports for
+	// itself. Unheard, the event would end the process.
 	pool.on("error", () => undefined);
+	pool.on("connect", (client) => client.on("error", () => undefined));
 	return pool;
 }
 

@@ -51,6 +51,10 @@ export class PostgresWrites {
 	begin(id: string, worker: string): Promise<boolean> {
 		return this.#change({ id }, async (change, [head]) => {
 			if (!head || head.status === "done") return false;
+			if (head.abort_requested) {
+				await change.end(head, ABORTED);
+				return false;
+			}
 			const attempt = head.attempt + 1;
 			await change.client.query(
 				`UPDATE rollouts SET attempt = $2, status = 'running', phase = 'create', worker = $3, started_at = $4,

@@ -82,7 +82,8 @@ export function configure(database: DatabaseSync): void {
 		PRAGMA synchronous = FULL;
 		PRAGMA secure_delete = ON;
 		PRAGMA cache_size = -8000;
-		PRAGMA mmap_size = 0;
+		PRAGMA wal_autocheckpoint = 8000;
+		PRAGMA journal_size_limit = 67108864;
 		PRAGMA temp_store = MEMORY;
 	`);
 }

@@ -60,7 +60,9 @@ export class SqliteWriter implements AsyncDisposable {
 	/** Orders already given are carried out first. */
 	async [Symbol.asyncDispose](): Promise<void> {
 		this.#thread.ref();
-		this.#thread.postMessage("close");
+		// Never given an order, it has nothing to finish and may not even have started.
+		if (this.#tickets === 0) await this.#thread.terminate();
+		else this.#thread.postMessage("close");
 		await this.#gone;
 	}
 

@@ -7,6 +7,8 @@ import { onlyGroup, type StoredRollout, type StoredSubmission, type Submitted } 
 
 export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
 
+const ABORTED: RolloutEnd = { outcome: "aborted", reward: null, failure: null, summary: null };
+
 interface Head {
 	position: number;
 	id: string;
@@ -68,6 +70,10 @@ export class SqliteWrites {
 	begin(id: string, worker: string, at: number): number | null {
 		const head = this.#head(id);
 		if (!head || head.status === "done") return null;
+		if (head.abort_requested) {
+			this.#end(head, ABORTED, at);
+			return null;
+		}
 		const attempt = head.attempt + 1;
 		this.#sql.run(
 			`UPDATE rollouts SET attempt = ?, status = 'running', phase = 'create', worker = ?, started_at = ?,
@@ -106,7 +112,7 @@ export class SqliteWrites {
 		if (head?.status !== "running" || head.attempt !== attempt) return false;
 		this.#appendTo(head, [{ type: "attempt-failed", attempt, failure }], at);
 		if (head.abort_requested) {
-			this.#end(head, { outcome: "aborted", reward: null, failure: null, summary: null }, at);
+			this.#end(head, ABORTED, at);
 			return true;
 		}
 		this.#sql.run(
@@ -132,7 +138,7 @@ export class SqliteWrites {
 			);
 			this.#touched.add(head.id);
 			if (head.status === "queued") {
-				this.#end(head, { outcome: "aborted", reward: null, failure: null, summary: null }, at);
+				this.#end(head, ABORTED, at);
 			}
 		}
 		return heads.map((head) => head.id);

@@ -1,6 +1,7 @@
-import { mkdir, open } from "node:fs/promises";
+import { access, constants, mkdir, open } from "node:fs/promises";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { messageOf, UsageError } from "../errors.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout } from "../model/rollout.ts";
@@ -37,7 +38,7 @@ export interface SqliteStoreOptions {
 /** The embedded store: one SQLite file, trace logs and blobs as files beside it, all for the owner alone. */
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
 	const { home } = options;
-	await mkdir(home, { recursive: true, mode: 0o700 });
+	await prepareHome(home);
 	const sealer = await openSealer(options.keyFile ?? join(home, "secret.key"));
 	const bytes = await FolderBytes.open(home);
 	const file = join(home, "paddock.db");
@@ -52,6 +53,16 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 		throw error;
 	}
 	return new SqliteStore(file, database, sealer, bytes);
+}
+
+async function prepareHome(home: string): Promise<void> {
+	try {
+		await mkdir(home, { recursive: true, mode: 0o700 });
+		await access(home, constants.R_OK | constants.W_OK | constants.X_OK);
+	} catch (cause) {
+		const message = `${home} cannot be used: ${messageOf(cause)}. Choose another folder with PADDOCK_HOME.`;
+		throw Object.assign(new UsageError(message, "home_unusable"), { cause });
+	}
 }
 
 class SqliteStore implements Store {

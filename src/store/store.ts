@@ -97,7 +97,10 @@ export interface Store extends AsyncDisposable {
 	batch(id: string): Promise<Batch | null>;
 	listBatches(options: { cursor?: string; limit: number }): Promise<Page<Batch>>;
 
-	/** Takes a rollout for a new attempt: attempt + 1, status running, event `rollout-start`. Null if it is done already. */
+	/**
+	 * Takes a rollout for a new attempt: attempt + 1, status running, event `rollout-start`. Null if it is done already;
+	 * one whose abort was asked for while an attempt ran that died is ended here and gives null too.
+	 */
 	begin(id: string, worker: string): Promise<Rollout | null>;
 	patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean>;
 	/** Back to the queue after an infrastructure failure, with an `attempt-failed` event. */

@@ -15,6 +15,7 @@ await queue.work({
 	capacity: 1,
 	handle: (job) => {
 		process.stdout.write(`took ${job.rolloutId}\n`);
+		job.signal.addEventListener("abort", () => process.stdout.write(`lost ${job.rolloutId}\n`));
 		return new Promise(() => undefined);
 	},
 });

@@ -118,7 +118,7 @@ export function queueConformance(
 			});
 			await done.promise;
 			expect(starts).toBe(3);
-			await untilEmpty(queue);
+			await expect.poll(() => queue.depth()).toBe(0);
 		});
 
 		test("a job that its own handler enqueues again runs again", async (context) => {
@@ -166,7 +166,7 @@ export function queueConformance(
 			await queue.enqueue([{ rolloutId, priority: 0 }]);
 			const worker = await queue.work({ workerId: "wk_one", capacity: 3, handle: held.handle });
 			await held.started;
-			await until(async () => (await other.workers())[0]?.running === 1);
+			await expect.poll(async () => (await other.workers())[0]?.running).toBe(1);
 			expect(await other.workers()).toEqual([
 				{
 					id: "wk_one",
@@ -246,8 +246,8 @@ export function queueConformance(
 			});
 			await one.promise;
 			expect(log).toEqual([ours]);
-			const gone = once(child, "exit");
-			child.kill("SIGKILL");
+			const gone = once(child.process, "exit");
+			child.process.kill("SIGKILL");
 			await gone;
 			const killedAt = Date.now();
 			await both.promise;
@@ -257,13 +257,13 @@ export function queueConformance(
 	});
 }
 
-async function submitted(store: Store, count: number): Promise<string[]> {
+export async function submitted(store: Store, count: number): Promise<string[]> {
 	const ids: string[] = [];
 	for (let index = 0; index < count; index++) ids.push((await submitOne(store)).id);
 	return ids;
 }
 
-async function finish(store: Store, rolloutId: string): Promise<void> {
+export async function finish(store: Store, rolloutId: string): Promise<void> {
 	const rollout = await store.begin(rolloutId, "w");
 	if (rollout) await store.finish(rolloutId, rollout.attempt, COMPLETED);
 }
@@ -320,21 +320,25 @@ function hold(store: Store): {
 }
 
 /** A process that takes the job and never ends it. */
-async function startChild(address: QueueAddress, rolloutId: string): Promise<ChildProcess> {
+export async function startChild(address: QueueAddress, rolloutId: string): Promise<Child> {
 	const script = fileURLToPath(new URL("./conformance-child.ts", import.meta.url));
 	const child = spawn(process.execPath, [script, JSON.stringify(address), rolloutId], {
 		stdio: ["ignore", "pipe", "inherit"],
 	});
-	for await (const line of createInterface({ input: child.stdout! }))
-		if (line === `took ${rolloutId}`) return child;
-	throw new Error("The child ended before it took its job.");
+	const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
+	const says = async (line: string) => {
+		for (;;) {
+			const next = await lines.next();
+			if (next.done) throw new Error(`The child ended before it said "${line}".`);
+			if (next.value === line) return;
+		}
+	};
+	await says(`took ${rolloutId}`);
+	return { process: child, says };
 }
 
-async function untilEmpty(queue: Queue): Promise<void> {
-	await until(async () => (await queue.depth()) === 0);
-}
-
-/** For what can only be asked: gives up with the test's own time limit. */
-async function until(holds: () => Promise<boolean>): Promise<void> {
-	while (!(await holds())) await new Promise((resolve) => setTimeout(resolve, 20));
+export interface Child {
+	process: ChildProcess;
+	/** Resolves when it prints this line. */
+	says(line: string): Promise<void>;
 }

@@ -5,7 +5,7 @@ import { afterAll, expect, type TestContext, test } from "vitest";
 import { openBossQueue } from "../../src/queue/boss.ts";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
-import { type QueueFixture, queueConformance } from "./conformance.ts";
+import { finish, type QueueFixture, queueConformance, startChild, submitted } from "./conformance.ts";
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;
@@ -32,6 +32,39 @@ async function openFixture(context: TestContext): Promise<QueueFixture> {
 }
 
 queueConformance("the pg-boss queue", openFixture);
+
+test("a worker that fell silent and wakes up is told that its job is another's", async (context) => {
+	await using fixture = await openFixture(context);
+	await using queue = await fixture.open();
+	const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+	const child = await startChild(fixture.address, rolloutId);
+	try {
+		child.process.kill("SIGSTOP");
+		const taken = Promise.withResolvers<void>();
+		const release = Promise.withResolvers<void>();
+		await using worker = await queue.work({
+			workerId: "wk_awake",
+			capacity: 1,
+			handle: async (job) => {
+				taken.resolve();
+				await release.promise;
+				await finish(fixture.store, job.rolloutId);
+				return "done";
+			},
+		});
+		await taken.promise;
+		child.process.kill("SIGCONT");
+		await child.says(`lost ${rolloutId}`);
+		// The sleeper's claim is void: the job is still ours, and ours alone to end.
+		expect(worker.running).toBe(1);
+		release.resolve();
+		await worker.drain(60_000);
+		expect(await queue.depth()).toBe(0);
+		expect(await fixture.store.get(rolloutId)).toMatchObject({ status: "done", attempt: 1 });
+	} finally {
+		child.process.kill("SIGKILL");
+	}
+});
 
 test("five queues that open an empty database at once all come up", async (context) => {
 	await using fixture = await openFixture(context);

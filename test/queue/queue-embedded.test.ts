@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { openEmbeddedQueue } from "../../src/queue/embedded.ts";
 import { isAlive, ownIdentity } from "../../src/queue/process-identity.ts";
+import type { Job, JobEnd } from "../../src/queue/queue.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
-import { submitOne } from "../store/conformance.ts";
-import { type QueueFixture, queueConformance } from "./conformance.ts";
+import { request, submitOne } from "../store/conformance.ts";
+import { finish, type QueueFixture, queueConformance } from "./conformance.ts";
 
 async function openFixture(): Promise<QueueFixture> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-queue-"));
@@ -40,6 +41,28 @@ test("a process that only enqueues leaves its work to one that works", async () 
 		},
 	});
 	expect(await ran.promise).toBe(id);
+});
+
+test("a command that adopts nothing runs its own and leaves what others left", async () => {
+	await using fixture = await openFixture();
+	const { home } = fixture.address;
+	const orphan = await submitOne(fixture.store);
+	await using command = await openEmbeddedQueue({ home, store: fixture.store, adopt: false });
+	const own = await submitOne(fixture.store, { request: request({ priority: -10 }) });
+	const log: string[] = [];
+	const ran = Promise.withResolvers<void>();
+	const handle = async ({ rolloutId }: Job): Promise<JobEnd> => {
+		log.push(rolloutId);
+		await finish(fixture.store, rolloutId);
+		ran.resolve();
+		return "done";
+	};
+	const worker = await command.work({ workerId: "wk_command", capacity: 2, handle });
+	await command.enqueue([{ rolloutId: own.id, priority: -10 }]);
+	await ran.promise;
+	await worker.drain(60_000);
+	expect(log).toEqual([own.id]);
+	expect((await fixture.store.get(orphan.id))?.status).toBe("queued");
 });
 
 test("a process is told from a later one with the same pid, and from one of an earlier boot", () => {

@@ -159,6 +159,18 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			expect(await store.get(ids[0]!)).toMatchObject({ outcome: "completed", abortRequested: false });
 		});
 
+		test("a rollout whose attempt died after an abort was asked for is not tried again", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			await store.requestAbort({ id });
+			expect(await store.begin(id, "the next worker")).toBeNull();
+			expect(await store.get(id)).toMatchObject({ status: "done", outcome: "aborted", attempt: 1 });
+			expect((await store.events(id, { after: 2, limit: 9 })).map((event) => event.type)).toEqual([
+				"rollout-end",
+			]);
+		});
+
 		test("a rollout put back after an abort was asked for ends as aborted", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();

@@ -70,6 +70,31 @@ test("a watcher whose connection was cut hears of what happened meanwhile", asyn
 	await heard;
 });
 
+test("a store whose connections are all cut, again and again, goes on and keeps what it acknowledged", async (context) => {
+	await using fixture = await openFixture(context);
+	await using store = await fixture.open();
+	const { id } = await running(store);
+	const cutter = new pg.Client(fixture.postgres.url);
+	await cutter.connect();
+	let acknowledged = 0;
+	for (let cut = 0; cut < 5; cut++) {
+		const appends = Promise.allSettled(
+			Array.from({ length: 40 }, (_, index) =>
+				store.append(id, 1, [{ type: "note", text: `${cut}.${index}` }]),
+			),
+		);
+		await cutter.query(
+			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'paddock' AND pid <> pg_backend_pid()",
+		);
+		acknowledged += (await appends).filter((append) => append.status === "fulfilled").length;
+	}
+	await cutter.end();
+	const [last] = await store.append(id, 1, [{ type: "note", text: "last" }]);
+	expect(last!.seq).toBeGreaterThanOrEqual(3 + acknowledged);
+	const events = await store.events(id, { after: 0, limit: 1000 });
+	expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+});
+
 test("with a shared folder, traces and blobs lie there and not in the database", async (context) => {
 	await using fixture = await openFixture(context);
 	const { home } = fixture.address;

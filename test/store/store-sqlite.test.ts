@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdtemp, readdir, rm, stat } from "node:fs/promises";
+import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -38,6 +38,13 @@ test("everything the embedded store makes is for its owner alone", async () => {
 		const { mode } = await stat(join(fixture.address.home, entry));
 		expect(`${entry} ${(mode & 0o077).toString(8)}`).toBe(`${entry} 0`);
 	}
+});
+
+test("a home that cannot be a folder is refused with a sentence that says what to do", async () => {
+	await using fixture = await openFixture();
+	const home = join(fixture.address.home, "a-file");
+	await writeFile(home, "");
+	await expect(openSqliteStore({ home })).rejects.toThrow(/cannot be used.*PADDOCK_HOME/);
 });
 
 test("a store written by a newer Paddock is refused with a sentence that says so", async () => {
