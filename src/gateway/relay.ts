@@ -77,7 +77,7 @@ async function converse(call: Call): Promise<Ending> {
 		try {
 			const deliver = await attempt(call);
 			if (call.draft.captures) learnFromAnswer(call.parts.engine, call.draft.transcript!);
-			call.tap.overflows = call.request.origin.purpose === "compaction" ? call.tap.overflows : 0;
+			recovered(call);
 			return { complete: true, error: null, deliver };
 		} catch (error) {
 			if (call.flight.signal.aborted) return cutEnding(call);
@@ -92,6 +92,15 @@ async function converse(call: Call): Promise<Ending> {
 			if (ending) return ending;
 		}
 	}
+}
+
+/** The agent goes on, so what was wrong before is no longer the reason for anything. */
+function recovered({ tap, request }: Call): void {
+	const { purpose } = request.origin;
+	if (purpose === "title") return;
+	tap.lastUpstreamError = null;
+	// A summary that worked says nothing about whether the prompt fits now.
+	if (purpose !== "compaction") tap.overflows = 0;
 }
 
 /** One request to the engine. Returns how to let the agent have the end of the answer. */

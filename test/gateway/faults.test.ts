@@ -33,6 +33,7 @@ test.each(faults)("$name ends as $failure within $maxUpstreamRequests requests",
 		expect(station.calls.at(-1)).toMatchObject({ complete: true, error: null });
 		expect(station.calls.at(-1)!.response.message!.content).toBe(HEALTHY_TEXT);
 		expect(tap.stop).toBeNull();
+		expect(tap.lastUpstreamError).toBeNull();
 		return;
 	}
 	expect(tap.stop).toMatchObject({ type: "failure", failure: { boundary: "provider", code: fault.failure } });

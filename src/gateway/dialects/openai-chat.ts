@@ -2,6 +2,7 @@ import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../fault.ts";
 import { type SseEvent, toSse } from "../sse.ts";
 import { ChatMessage } from "./chat-message.ts";
+import { cutField } from "./cut.ts";
 import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
 import {
 	type Hidden,
@@ -67,11 +68,11 @@ class ChatTranscript implements Transcript {
 		if (isObject(choice)) this.#readChoice(choice);
 		const isUsageOnly = this.#readUsage(chunk) && !isObject(choice);
 		if (isUsageOnly && this.#hidden.usage) return { forward: null, last: true };
-		const isStripped = this.#strip(chunk, choice) || isRepaired;
-		return {
-			forward: isStripped ? toSse(JSON.stringify(chunk)) : event.raw,
-			last: this.finishReason !== null,
-		};
+		const last = this.finishReason !== null;
+		const fields = this.#toHide(chunk, choice);
+		if (fields.length === 0 && !isRepaired) return { forward: event.raw, last };
+		const text = isRepaired ? JSON.stringify(chunk) : event.data;
+		return { forward: toSse(fields.reduce(cutField, text)), last };
 	}
 
 	close(): string[] {
@@ -105,7 +106,10 @@ class ChatTranscript implements Transcript {
 		if (this.finishReason === null)
 			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no finish reason");
 		this.tokens.settle();
-		this.#strip(body, choice);
+		for (const field of this.#toHide(body, choice)) {
+			delete body[field];
+			delete choice[field];
+		}
 		return body;
 	}
 
@@ -158,15 +162,14 @@ class ChatTranscript implements Transcript {
 		return true;
 	}
 
-	/** Takes out what only we asked for; true when something was there. */
-	#strip(chunk: JsonObject, choice: unknown): boolean {
-		let isStripped = false;
-		if (this.#hidden.ids) {
-			isStripped = remove(chunk, "prompt_token_ids") || isStripped;
-			if (isObject(choice)) for (const field of ID_FIELDS) isStripped = remove(choice, field) || isStripped;
-		}
-		if (this.#hidden.logprobs && isObject(choice)) isStripped = remove(choice, "logprobs") || isStripped;
-		return isStripped;
+	/** What only we asked for and is there. */
+	#toHide(chunk: JsonObject, choice: unknown): string[] {
+		const fields: string[] = [];
+		if (this.#hidden.ids && chunk.prompt_token_ids !== undefined) fields.push("prompt_token_ids");
+		if (!isObject(choice)) return fields;
+		if (this.#hidden.logprobs && choice.logprobs !== undefined) fields.push("logprobs");
+		if (this.#hidden.ids) for (const field of ID_FIELDS) if (choice[field] !== undefined) fields.push(field);
+		return fields;
 	}
 
 	#chunk(choice: JsonObject): JsonObject {
@@ -191,12 +194,6 @@ class ChatTranscript implements Transcript {
 }
 
 const ID_FIELDS = ["token_ids", "response_token_ids", "prompt_token_ids", "meta_info"] as const;
-
-function remove(holder: JsonObject, field: string): boolean {
-	if (holder[field] === undefined) return false;
-	delete holder[field];
-	return true;
-}
 
 /** SGLang's triples (logprob, token id, text). */
 function entriesOfMeta(meta: JsonObject): unknown[] {
