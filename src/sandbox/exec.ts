@@ -26,8 +26,10 @@ export async function exec(
 ): Promise<ExecResult> {
 	options.signal?.throwIfAborted();
 	const startedAt = performance.now();
-	const argv = typeof command === "string" ? ["/bin/bash", "-c", command] : command;
-	const operation = await control.open({ op: "exec", argv, cwd: options.cwd, env: options.env ?? {} });
+	// No startup file of the agent's making may run before the command.
+	const argv = typeof command === "string" ? ["/bin/bash", "--norc", "-c", command] : command;
+	const stdin = options.stdin !== undefined;
+	const operation = await control.open({ op: "exec", argv, cwd: options.cwd, env: options.env ?? {}, stdin });
 	const watch = new Watch(operation, options);
 	try {
 		const output = { stdout: tailOf(options), stderr: tailOf(options) };

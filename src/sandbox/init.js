@@ -5,8 +5,10 @@
  *
  * argv[2] is JSON: { control, forwards: [{ port, to }], home, env, ownPidNamespace, boxId }.
  */
+
+import * as ffi from "bun:ffi";
 import { spawn } from "node:child_process";
-import { constants, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, constants, openSync, readdirSync, readFileSync, writeSync } from "node:fs";
 import { lstat, mkdir, open, readdir } from "node:fs/promises";
 import net from "node:net";
 import { dirname, join, resolve } from "node:path";
@@ -20,27 +22,34 @@ const STDIN = 1;
 const STDIN_END = 2;
 /** How long background children may keep the pipes of an ended command open without writing. */
 const QUIET_MS = 200;
-const MAX_FRAME_BYTES = 256 * 1024;
+const FRAME_BYTES = 128 * 1024;
+const PR_SET_DUMPABLE = 4;
+const F_SETFL = 4;
+const FIONREAD = 0x541b;
+const F_SETPIPE_SZ = 1031;
+const PIPE_BYTES = 256 * 1024;
+const O_CLOEXEC = 0x80000;
 
 const config = JSON.parse(process.argv[2]);
 const oomScore = openOomScore();
-const libc = harden();
+const libc = openLibc();
+const hidden = hide();
 /** Nonce → what ends the process behind it. */
 const signals = new Map();
 
-start().catch((error) => {
+greet().catch((error) => {
 	console.error(`init: ${error.message}`);
 	process.exit(70);
 });
 
-async function start() {
+async function greet() {
 	const ports = [];
 	for (const { port, to } of config.forwards) ports.push(await forward(port, to));
 	const control = net.connect({ path: config.control });
 	control.on("error", () => process.exit(71));
 	control.on("close", hostIsGone);
 	control.on("connect", () => {
-		control.write(`${JSON.stringify({ hello: 1, pid: process.pid, ports, hidden: libc !== null })}\n`);
+		control.write(`${JSON.stringify({ hello: 1, pid: process.pid, ports, hidden })}\n`);
 	});
 	onLines(control, (line) => obey(JSON.parse(line)));
 }
@@ -82,101 +91,121 @@ async function perform(nonce, connection, request, rest) {
 function run(nonce, connection, request, rest) {
 	let child;
 	try {
-		child = spawnBiggerTarget(request);
+		child = start(request);
 	} catch (error) {
 		return finish(connection, { spawnError: error.code ?? "EIO", message: error.message });
 	}
-	const state = { exit: null, open: 2, paused: false, ended: false, timer: null };
+	const state = { exit: null, open: child.outputs.length, waiting: 0, ended: false, timer: null };
 	const end = (result) => {
 		if (state.ended) return;
 		state.ended = true;
 		clearTimeout(state.timer);
 		signals.delete(nonce);
-		child.stdout?.destroy();
-		child.stderr?.destroy();
+		for (const { reader, read } of child.outputs) {
+			reader.cancel().catch(() => {});
+			closeSync(read);
+		}
 		finish(connection, result);
 	};
 	const settle = () => {
-		if (state.exit === null || state.ended) return;
-		if (state.open === 0) return end(state.exit);
 		clearTimeout(state.timer);
-		if (!state.paused) state.timer = setTimeout(() => end(state.exit), QUIET_MS);
+		if (state.exit === null || state.ended || state.waiting > 0) return;
+		if (state.open === 0) return end(state.exit);
+		state.timer = setTimeout(() => (child.outputs.some(hasMore) ? settle() : end(state.exit)), QUIET_MS);
 	};
-	child.on("error", (error) => end({ spawnError: error.code ?? "EIO", message: error.message }));
-	if (child.pid === undefined) return;
-	send(connection, STARTED, JSON.stringify({ pid: child.pid }));
-	signals.set(nonce, (name) => signalGroup(child.pid, name));
-	child.on("exit", (code, signal) => {
+	child.process.on("error", (error) => end({ spawnError: error.code ?? "EIO", message: error.message }));
+	if (child.process.pid === undefined) return;
+	const { pid } = child.process;
+	send(connection, STARTED, JSON.stringify({ pid }));
+	signals.set(nonce, (name) => signalGroup(pid, name));
+	child.process.on("exit", (code, signal) => {
 		state.exit = { code, signal };
 		settle();
 	});
-	relayOutput(child, connection, state, settle);
-	feedInput(child, connection, rest);
+	for (const output of child.outputs) relay(output, connection, state, settle);
+	feedInput(child.process.stdin, connection, rest);
 	const abandon = () => {
-		if (!state.ended) signalGroup(child.pid, "SIGKILL");
+		if (!state.ended) signalGroup(pid, "SIGKILL");
 		end({ code: null, signal: "SIGKILL" });
 	};
 	connection.on("end", abandon);
 	connection.on("close", abandon);
 }
 
-function relayOutput(child, connection, state, settle) {
-	for (const [type, stream] of [
-		[STDOUT, child.stdout],
-		[STDERR, child.stderr],
-	]) {
-		stream.on("data", (chunk) => {
-			if (state.ended) return;
-			if (!send(connection, type, chunk) && !state.paused) pauseOutput(child, connection, state, settle);
+/** Reads no further while the host is behind; a command that has ended is not over before its output is. */
+async function relay({ type, reader }, connection, state, settle) {
+	try {
+		for (;;) {
+			const { done, value } = await reader.read();
+			if (done || state.ended) break;
+			state.waiting += 1;
 			settle();
-		});
-		stream.on("error", () => stream.destroy());
-		stream.on("end", () => {
-			state.open -= 1;
+			await sendAll(connection, type, value);
+			state.waiting -= 1;
 			settle();
-		});
+		}
+	} catch {
+		// An output that cannot be read any more has ended.
 	}
+	state.open -= 1;
+	settle();
 }
 
-function pauseOutput(child, connection, state, settle) {
-	state.paused = true;
-	child.stdout.pause();
-	child.stderr.pause();
-	clearTimeout(state.timer);
-	connection.once("drain", () => {
-		state.paused = false;
-		child.stdout.resume();
-		child.stderr.resume();
-		settle();
-	});
-}
-
-function feedInput(child, connection, rest) {
-	child.stdin.on("error", () => {});
+/** Without input a command reads from /dev/null, so that tools which look for piped input find none. */
+function feedInput(stdin, connection, rest) {
+	if (stdin === null) return onFrames(connection, rest, () => {});
+	stdin.on("error", () => {});
 	onFrames(connection, rest, (type, payload) => {
-		if (type === STDIN_END) child.stdin.end();
-		if (type !== STDIN || child.stdin.destroyed || child.stdin.write(payload)) return;
+		if (type === STDIN_END) stdin.end();
+		if (type !== STDIN || stdin.destroyed || stdin.write(payload)) return;
 		connection.pause();
 		const resume = () => connection.resume();
-		child.stdin.once("drain", resume);
-		child.stdin.once("close", resume);
+		stdin.once("drain", resume);
+		stdin.once("close", resume);
 	});
 }
 
-/** Children are what the kernel should kill first when memory runs out; the init is what it should spare. */
-function spawnBiggerTarget(request) {
-	const options = {
-		cwd: request.cwd ?? config.home,
-		env: { ...config.env, ...request.env },
-		detached: true,
-		stdio: ["pipe", "pipe", "pipe"],
-	};
+/**
+ * Outputs are real pipes, made here: the runtime would give the child sockets, which cannot be reopened as
+ * /dev/stdout and make bash take itself for a remote login. Children are what the kernel should kill first when
+ * memory runs out; this process is what it should spare.
+ */
+function start(request) {
+	const pipes = [makePipe(), makePipe()];
 	setOomScore("300");
 	try {
-		return spawn(request.argv[0], request.argv.slice(1), options);
+		const child = spawn(request.argv[0], request.argv.slice(1), {
+			cwd: request.cwd ?? config.home,
+			env: { ...config.env, ...request.env },
+			detached: true,
+			stdio: [request.stdin ? "pipe" : "ignore", pipes[0].write, pipes[1].write],
+		});
+		const outputs = pipes.map(({ read }, index) => {
+			return { type: STDOUT + index, read, reader: Bun.file(read).stream().getReader() };
+		});
+		return { process: child, outputs };
+	} catch (error) {
+		for (const { read } of pipes) closeSync(read);
+		throw error;
 	} finally {
 		setOomScore("0");
+		for (const { write } of pipes) closeSync(write);
 	}
+}
+
+/** Whether output waits in the pipe, on a machine too busy to have delivered it. */
+function hasMore({ read }) {
+	const count = new Int32Array(1);
+	return libc.ioctl(read, FIONREAD, ffi.ptr(count)) === 0 && count[0] > 0;
+}
+
+function makePipe() {
+	const ends = new Int32Array(2);
+	if (libc.pipe2(ffi.ptr(ends), O_CLOEXEC) !== 0) throw coded("EMFILE", "no descriptors left for a pipe");
+	const [read, write] = ends;
+	libc.fcntl(read, F_SETFL, constants.O_NONBLOCK);
+	libc.fcntl(read, F_SETPIPE_SZ, PIPE_BYTES);
+	return { read, write };
 }
 
 function openOomScore() {
@@ -206,7 +235,7 @@ function signalGroup(pid, name) {
 
 /** In a pid namespace of its own, one call ends everything but pid 1 and this process, fork bombs included. */
 async function killAll() {
-	if (config.ownPidNamespace && libc !== null && process.pid < 64) {
+	if (config.ownPidNamespace && process.pid < 64) {
 		libc.kill(-1, 9);
 		return await goneExceptUs();
 	}
@@ -287,7 +316,7 @@ async function read(connection, { path, maxBytes }) {
 			if (bytesRead === 0) break;
 			total += bytesRead;
 			if (total > maxBytes) throw coded("EFBIG", `larger than ${maxBytes} bytes`);
-			if (!send(connection, STDOUT, buffer.subarray(0, bytesRead))) await drained(connection);
+			await sendAll(connection, STDOUT, buffer.subarray(0, bytesRead));
 		}
 		finish(connection, { bytes: total });
 	} finally {
@@ -418,22 +447,21 @@ function flow(from, to) {
 	from.resume();
 }
 
+/** Piece by piece, each when the one before has left: this runtime is slow with much to send at once. */
+async function sendAll(connection, type, bytes) {
+	for (let at = 0; at < bytes.length; at += FRAME_BYTES) {
+		if (!send(connection, type, bytes.subarray(at, at + FRAME_BYTES))) await drained(connection);
+	}
+}
+
 /** False when the host is not keeping up. */
 function send(connection, type, payload) {
 	if (connection.destroyed) return true;
 	const body = typeof payload === "string" ? Buffer.from(payload) : payload;
-	let keepsUp = true;
-	for (let at = 0; at === 0 || at < body.length; at += MAX_FRAME_BYTES) {
-		keepsUp = sendFrame(connection, type, body.subarray(at, at + MAX_FRAME_BYTES));
-	}
-	return keepsUp;
-}
-
-function sendFrame(connection, type, body) {
 	const frame = Buffer.allocUnsafe(5 + body.length);
 	frame.writeUInt8(type, 0);
 	frame.writeUInt32BE(body.length, 1);
-	body.copy(frame, 5);
+	frame.set(body, 5);
 	return connection.write(frame);
 }
 
@@ -455,13 +483,18 @@ function leave(connection) {
 	connection.resume();
 }
 
-const drained = (connection) =>
-	new Promise((succeed) => {
-		connection.once("drain", succeed);
-		connection.once("close", succeed);
+function drained(connection) {
+	return new Promise((succeed) => {
+		const done = () => {
+			connection.removeListener("drain", done);
+			connection.removeListener("close", done);
+			succeed();
+		};
+		connection.on("drain", done);
+		connection.on("close", done);
 	});
+}
 
-/** The host half-closes only when it is done with us. */
 function onFrames(connection, rest, handle) {
 	let pending = rest;
 	const take = () => {
@@ -507,25 +540,26 @@ function onLines(connection, handle) {
 
 // --- hardening -------------------------------------------------------------------------------------------------
 
-/** Hides this process's memory and descriptors from code that runs under the same uid. */
-function harden() {
-	try {
-		const { dlopen } = require("bun:ffi");
-		for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
-			try {
-				const { symbols } = dlopen(name, {
-					prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
-					kill: { args: ["i32", "i32"], returns: "i32" },
-				});
-				return symbols.prctl(4, 0, 0, 0, 0) === 0 ? symbols : null;
-			} catch {
-				// The next name.
-			}
+function openLibc() {
+	for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
+		try {
+			return ffi.dlopen(name, {
+				prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+				kill: { args: ["i32", "i32"], returns: "i32" },
+				pipe2: { args: ["ptr", "i32"], returns: "i32" },
+				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
+				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+			}).symbols;
+		} catch {
+			// The next name.
 		}
-	} catch {
-		// No foreign functions in this runtime; the hello says so.
 	}
-	return null;
+	throw new Error("no libc found");
+}
+
+/** Hides this process's memory and descriptors from code that runs under the same uid. */
+function hide() {
+	return libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) === 0;
 }
 
 function coded(code, message) {

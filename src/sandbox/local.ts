@@ -20,6 +20,7 @@ import {
 import { dropLease, type Lease, reapLeases, takeLease } from "./lease.ts";
 import { destroyOrphan, destroyRemains } from "./orphans.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
+import { selfTest } from "./self-test.ts";
 import { stage } from "./staging.ts";
 
 export interface LocalOptions {
@@ -44,8 +45,8 @@ class LocalProvider implements SandboxProvider {
 		this.#agentBinary = agentBinary;
 	}
 
-	async available(): Promise<Availability> {
-		return { ok: true, checks: [] };
+	available(): Promise<Availability> {
+		return selfTest(this);
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {

@@ -2,7 +2,7 @@ import { PassThrough, type Readable } from "node:stream";
 import { RolloutError } from "../errors.ts";
 import type { Control, Operation } from "./control.ts";
 import { type Ending, lostMidway, parseEnding, parseReply, toBoxError } from "./exec.ts";
-import { encodeFrame, FROM_BOX, type Frame, readFrame, TO_BOX } from "./frames.ts";
+import { FROM_BOX, type Frame, readFrame } from "./frames.ts";
 import type { BoxProcess } from "./sandbox.ts";
 
 /** What an output nobody reads may hold; beyond it the process goes on and the output is dropped. */
@@ -17,7 +17,6 @@ export async function spawn(
 	options: { cwd?: string; env?: Record<string, string> },
 ): Promise<BoxProcess> {
 	const operation = await control.open({ op: "exec", argv, cwd: options.cwd, env: options.env ?? {} });
-	operation.connection.write(encodeFrame(TO_BOX.stdinEnd, ""));
 	const first = await readFrame(operation.connection);
 	if (first?.type !== FROM_BOX.started) throw couldNotStart(control, argv[0] ?? "", first);
 	return new Spawned(operation, Number(parseReply(first.payload).pid));

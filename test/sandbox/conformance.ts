@@ -107,6 +107,23 @@ export function conformance(backend: Backend): void {
 				expect((await box.exec("cat")).stdout).toBe("");
 			});
 
+			test("without input there is none to mistake for some, and outputs can be reopened", async (context) => {
+				here(context);
+				const result = await box.exec(
+					"readlink /proc/self/fd/0; echo out > /dev/stdout; echo err > /dev/stderr",
+				);
+				expect(result).toMatchObject({ exitCode: 0, stdout: "/dev/null\nout\n", stderr: "err\n" });
+			});
+
+			test("startup files in the home folder do not run", async (context) => {
+				here(context);
+				for (const name of [".bashrc", ".profile", ".bash_profile"])
+					await box.writeFile(name, "echo planted\n");
+				expect((await box.exec("echo clean")).stdout).toBe("clean\n");
+				expect((await box.exec("echo clean", { stdin: "" })).stdout).toBe("clean\n");
+				await box.exec("rm .bashrc .profile .bash_profile");
+			});
+
 			test("a command that ignores its input still ends", async (context) => {
 				here(context);
 				const result = await box.exec(["true"], { stdin: Buffer.alloc(8_000_000) });
