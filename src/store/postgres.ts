@@ -3,9 +3,8 @@ import type pg from "pg";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import { type BytePlaces, bytePlacesFrom, openBytes } from "./byte-places.ts";
 import type { Bytes } from "./bytes.ts";
-import { FolderBytes } from "./folder-bytes.ts";
-import { PostgresBytes } from "./postgres-bytes.ts";
 import { checkSchema, clientConfig, connect, openPool, type PostgresOptions } from "./postgres-connection.ts";
 import { PostgresListener } from "./postgres-listener.ts";
 import { PostgresReads } from "./postgres-reads.ts";
@@ -25,14 +24,14 @@ import type {
 import { toStored } from "./submission.ts";
 import { Watchers } from "./watchers.ts";
 
-export interface PostgresStoreOptions {
+export interface PostgresStoreOptions extends BytePlaces {
 	url: string;
 	/** Holds the key file, which all servers and workers of one database must share. */
 	home: string;
 	/** `<home>/secret.key` unless given. */
 	keyFile?: string;
-	/** A folder that all machines share: traces and blobs are kept there instead of in the database. */
-	blobDirectory?: string;
+	/** Says where traces and blobs go, unless the options say so. */
+	env?: Record<string, string | undefined>;
 	schema?: string;
 	connections?: number;
 }
@@ -50,10 +49,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 		} finally {
 			client.release();
 		}
-		const bytes =
-			options.blobDirectory === undefined
-				? new PostgresBytes(pool)
-				: await FolderBytes.open(options.blobDirectory);
+		const bytes = await openBytes({ ...bytePlacesFrom(options.env ?? {}), ...options }, pool);
 		return new PostgresStore(connection, pool, sealer, bytes);
 	} catch (error) {
 		await pool.end();
