@@ -9,6 +9,7 @@ const CHECKS = [
 	{ name: "biome", args: ["node_modules/@biomejs/biome/bin/biome", "check", "--diagnostic-level=warn", "."] },
 	{ name: "types", args: ["node_modules/typescript/bin/tsc", "--noEmit"] },
 	{ name: "dead code", args: ["node_modules/knip/bin/knip.js", "--no-progress"] },
+	{ name: "schemas", args: ["src/server/print-openapi.ts", "--check"] },
 	{ name: "lock file", args: ["scripts/check-lock.mjs"] },
 ];
 

@@ -21,7 +21,7 @@ export function openLines(console: Console): Display {
 }
 
 /** `completed, reward 1.00, 4 calls, 3.2 s`, or what went wrong. */
-export function endOf(row: Row): string {
+function endOf(row: Row): string {
 	const parts = [
 		row.outcome ?? "ended",
 		`reward ${showReward(row.reward)}`,
