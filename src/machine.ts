@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
+import type { GatewayLimits } from "./gateway/limits.ts";
 import { openGateway } from "./gateway/server.ts";
 import { RolloutRequest, SandboxBackend } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
@@ -21,6 +22,7 @@ export interface MachineOptions {
 	config: Config;
 	store: Store;
 	warn: (message: string) => void;
+	gatewayLimits: Partial<GatewayLimits>;
 }
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
@@ -57,7 +59,7 @@ export function openMachine(options: MachineOptions): Machine {
 			await reap();
 			const reaping = setInterval(() => void reap(), REAP_EVERY_MS).unref();
 			stack.defer(() => clearInterval(reaping));
-			const gateway = stack.use(await openGateway());
+			const gateway = stack.use(await openGateway({ limits: options.gatewayLimits }));
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());
 			const boxes = openBoxes({ gateway, agent: opencode, provider, starts }, options, stack);

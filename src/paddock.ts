@@ -4,6 +4,7 @@ import type { Config } from "./config.ts";
 import { UsageError } from "./errors.ts";
 import { toResult } from "./export/result.ts";
 import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
+import type { GatewayLimits } from "./gateway/limits.ts";
 import { openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
 import type { RolloutEvent } from "./model/event.ts";
@@ -69,6 +70,8 @@ export interface Paddock extends AsyncDisposable {
 export interface PaddockOptions {
 	/** What a person should read: a box without isolation, a lost heartbeat. */
 	warn?: (message: string) => void;
+	/** Bounds of the gateway other than the defaults. */
+	gatewayLimits?: Partial<GatewayLimits>;
 }
 
 /** The composition root: a Config becomes one object with the verbs. Nothing that runs agents is started before `work`. */
@@ -76,7 +79,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const warn = options.warn ?? (() => {});
 	await using stack = new AsyncDisposableStack();
 	const { store, queue } = await openBackend(config, stack);
-	const machine = stack.use(openMachine({ config, store, warn }));
+	const machine = stack.use(openMachine({ config, store, warn, gatewayLimits: options.gatewayLimits ?? {} }));
 
 	async function enqueue(rollouts: Rollout[]): Promise<void> {
 		const unfinished = rollouts.filter((rollout) => rollout.status !== "done");
