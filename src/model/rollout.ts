@@ -40,6 +40,10 @@ export const Rollout = z
 		status: RolloutStatus,
 		phase: Phase,
 		attempt: z.int().describe("0 until a worker takes it"),
+		handedBack: z
+			.int()
+			.optional()
+			.describe("How many of the attempts a stopping worker handed back; they do not count as tries"),
 		request: RolloutRequest.describe("Without any key"),
 		groupId: z.string().nullable(),
 		batchId: z.string().nullable(),

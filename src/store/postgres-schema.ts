@@ -70,6 +70,7 @@ const MIGRATIONS: readonly string[] = [
 		PRIMARY KEY (rollout_id, name, n)
 	);
 	`,
+	"ALTER TABLE rollouts ADD COLUMN handed_back integer NOT NULL DEFAULT 0",
 ];
 
 /** Brings the schema to the newest version. Of several that start at once, one works and the others wait for it. */

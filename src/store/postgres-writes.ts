@@ -92,7 +92,7 @@ export class PostgresWrites {
 		return rows.length > 0;
 	}
 
-	requeue(id: string, attempt: number, failure: Failure): Promise<boolean> {
+	requeue(id: string, attempt: number, failure: Failure, handedBack: boolean): Promise<boolean> {
 		return this.#change({ id }, async (change, [head]) => {
 			if (head?.status !== "running" || head.attempt !== attempt) return false;
 			await change.append(head, [{ type: "attempt-failed", attempt, failure }]);
@@ -101,8 +101,9 @@ export class PostgresWrites {
 				return true;
 			}
 			await change.client.query(
-				"UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL WHERE position = $1",
-				[head.position],
+				`UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL, handed_back = handed_back + $2
+				WHERE position = $1`,
+				[head.position, handedBack ? 1 : 0],
 			);
 			return true;
 		});

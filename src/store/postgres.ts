@@ -134,8 +134,13 @@ class PostgresStore implements Store {
 		return this.#writes.patch(id, attempt, patch);
 	}
 
-	requeue(id: string, attempt: number, failure: Failure): Promise<boolean> {
-		return this.#writes.requeue(id, attempt, failure);
+	requeue(
+		id: string,
+		attempt: number,
+		failure: Failure,
+		options: { handedBack?: boolean } = {},
+	): Promise<boolean> {
+		return this.#writes.requeue(id, attempt, failure, options.handedBack === true);
 	}
 
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean> {

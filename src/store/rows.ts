@@ -10,6 +10,7 @@ export interface RolloutRow {
 	status: RolloutStatus;
 	phase: Phase;
 	attempt: number;
+	handed_back: number;
 	group_id: string | null;
 	batch_id: string | null;
 	created_at: number;
@@ -60,6 +61,7 @@ export function toRollout(row: RolloutRow): Rollout {
 		status: row.status,
 		phase: row.phase,
 		attempt: row.attempt,
+		handedBack: row.handed_back,
 		request: JSON.parse(row.request) as Rollout["request"],
 		groupId: row.group_id,
 		batchId: row.batch_id,

@@ -72,6 +72,7 @@ const MIGRATIONS: readonly string[] = [
 
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 	`,
+	"ALTER TABLE rollouts ADD COLUMN handed_back INTEGER NOT NULL DEFAULT 0",
 ];
 
 /** Settings every connection needs, whichever thread opens it. */

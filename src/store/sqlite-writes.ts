@@ -107,7 +107,7 @@ export class SqliteWrites {
 		return changed > 0;
 	}
 
-	requeue(id: string, attempt: number, failure: Failure, at: number): boolean {
+	requeue(id: string, attempt: number, failure: Failure, handedBack: boolean, at: number): boolean {
 		const head = this.#head(id);
 		if (head?.status !== "running" || head.attempt !== attempt) return false;
 		this.#appendTo(head, [{ type: "attempt-failed", attempt, failure }], at);
@@ -116,7 +116,9 @@ export class SqliteWrites {
 			return true;
 		}
 		this.#sql.run(
-			"UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL WHERE position = ?",
+			`UPDATE rollouts SET status = 'queued', phase = 'queued', worker = NULL, handed_back = handed_back + ?
+			WHERE position = ?`,
+			handedBack ? 1 : 0,
 			head.position,
 		);
 		return true;

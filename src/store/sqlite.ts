@@ -136,8 +136,13 @@ class SqliteStore implements Store {
 		return this.#writer.order("patch", id, attempt, patch);
 	}
 
-	requeue(id: string, attempt: number, failure: Failure): Promise<boolean> {
-		return this.#writer.order("requeue", id, attempt, failure, Date.now());
+	requeue(
+		id: string,
+		attempt: number,
+		failure: Failure,
+		options: { handedBack?: boolean } = {},
+	): Promise<boolean> {
+		return this.#writer.order("requeue", id, attempt, failure, options.handedBack === true, Date.now());
 	}
 
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean> {

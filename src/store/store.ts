@@ -103,8 +103,16 @@ export interface Store extends AsyncDisposable {
 	 */
 	begin(id: string, worker: string): Promise<Rollout | null>;
 	patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean>;
-	/** Back to the queue after an infrastructure failure, with an `attempt-failed` event. */
-	requeue(id: string, attempt: number, failure: Failure): Promise<boolean>;
+	/**
+	 * Back to the queue after an infrastructure failure, with an `attempt-failed` event. `handedBack`: the worker stops
+	 * and the attempt does not count as a try.
+	 */
+	requeue(
+		id: string,
+		attempt: number,
+		failure: Failure,
+		options?: { handedBack?: boolean },
+	): Promise<boolean>;
 	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
 	/** Marks every matching unfinished rollout; queued ones end at once. Says which ids were hit. */

@@ -167,6 +167,23 @@ export function rolloutConformance(name: string, openFixture: OpenFixture): void
 			expect(events[2]).toMatchObject({ attempt: 1, failure });
 		});
 
+		test("an attempt that a stopping worker handed back is numbered, but not counted as a try", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			const failure = {
+				boundary: "sandbox",
+				code: "handed_back",
+				message: "stopping",
+				retryable: true,
+			} as const;
+			expect(await store.get(id)).toMatchObject({ attempt: 1, handedBack: 0 });
+			expect(await store.requeue(id, 1, failure, { handedBack: true })).toBe(true);
+			expect(await store.begin(id, "w")).toMatchObject({ attempt: 2, handedBack: 1 });
+			expect(await store.requeue(id, 2, failure)).toBe(true);
+			expect(await store.begin(id, "w")).toMatchObject({ attempt: 3, handedBack: 1 });
+		});
+
 		test("of many who end a rollout at once exactly one succeeds, and its end is the last event", async (context) => {
 			await using fixture = await openFixture(context);
 			await using one = await fixture.open();
