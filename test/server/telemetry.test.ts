@@ -4,10 +4,8 @@ import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import { createApp } from "../../src/server/app.ts";
-import { Metrics } from "../../src/server/metrics.ts";
-import { observeStore } from "../../src/server/observe.ts";
+import { openObservers } from "../../src/server/observers.ts";
 import { openOtlp } from "../../src/server/otlp.ts";
-import { Telemetry } from "../../src/server/telemetry.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openFakePaddock } from "../fakes/paddock.ts";
 import { clientOf, request } from "./caller.ts";
@@ -41,11 +39,9 @@ async function play(store: Store, id: string): Promise<void> {
 }
 
 test("metrics count what happened: outcomes, phases, tokens, latencies, queue and leaks", async () => {
-	const metrics = new Metrics();
-	await using paddock = await openFakePaddock({
-		wrapStore: (store) => observeStore(store, (...event) => metrics.onEvent(...event)),
-	});
-	const app = createApp(paddock, { metrics });
+	await using observers = openObservers({}, createLog());
+	await using paddock = await openFakePaddock({ wrapStore: observers.watch });
+	const app = createApp(paddock, { metrics: observers.metrics });
 	const client = clientOf(app);
 	const { rollouts } = await client.submit({ ...request(), n: 3 });
 	await play(paddock.store, rollouts[0]!.id);
@@ -114,14 +110,11 @@ test("a collector gets one trace: a span for each attempt, below it phases, belo
 		OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
 		OTEL_EXPORTER_OTLP_HEADERS: "x-team=rl%20lab,other=1",
 	};
-	const exporter = openOtlp(env, createLog())!;
-	const telemetry = new Telemetry(exporter);
-	await using paddock = await openFakePaddock({
-		wrapStore: (store) => observeStore(store, (...event) => telemetry.onEvent(...event)),
-	});
+	const observers = openObservers(env, createLog());
+	await using paddock = await openFakePaddock({ wrapStore: observers.watch });
 	const { rollouts } = await clientOf(createApp(paddock)).submit(request());
 	await play(paddock.store, rollouts[0]!.id);
-	await exporter[Symbol.asyncDispose]();
+	await observers[Symbol.asyncDispose]();
 
 	const { spans } = collector;
 	expect(collector.headers[0]).toMatchObject({ url: "/v1/traces", "x-team": "rl lab", other: "1" });
