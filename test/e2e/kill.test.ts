@@ -1,0 +1,100 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { type Client, createClient } from "../../src/client/client.ts";
+import type { RolloutEvent } from "../../src/model/event.ts";
+import { type Daemon, freePort, startDaemon } from "../fixtures/daemon.ts";
+import { orphans } from "../fixtures/evidence.ts";
+import { example } from "../fixtures/paddock.ts";
+import { requirePostgres, startPostgres } from "../fixtures/postgres.ts";
+
+const ROLLOUTS = 12;
+const KILLS = Number(process.env.PADDOCK_TEST_KILLS ?? 20);
+const TASKS = ["fizzbuzz", "csv-mean", "partial-score", "shell-script"];
+
+let home: string;
+beforeEach(async () => {
+	home = await mkdtemp(join(tmpdir(), "paddock-kill-"));
+});
+afterEach(async () => await rm(home, { recursive: true, force: true }));
+
+describe("kill -9 at any moment", () => {
+	test("of the server: every rollout ends once, with its right reward, and nothing is left behind", async () => {
+		const port = await freePort();
+		const env = { PADDOCK_HOME: home };
+		const serve = () => startDaemon(["serve", "--port", String(port), "--concurrency", "2"], env);
+		let server = await serve();
+		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+		const ids = await submitMixed(client);
+		for (let kill = 0; kill < KILLS; kill++) {
+			await delay(300 + Math.random() * 5_000);
+			await server.kill9();
+			server = await serve();
+		}
+		await expectAllRight(client, ids);
+		await server[Symbol.asyncDispose]();
+		expect(await orphans()).toEqual([]);
+	}, 900_000);
+
+	test("of workers on PostgreSQL: another takes over within 30 s, and every rollout ends once", async (context) => {
+		requirePostgres(context);
+		await using postgres = await startPostgres();
+		const port = await freePort();
+		const env = { PADDOCK_HOME: home, PADDOCK_DATABASE_URL: postgres.url };
+		await using _server = await startDaemon(["serve", "--port", String(port), "--no-worker"], env);
+		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+		const work = () => startDaemon(["worker", "--concurrency", "1"], env);
+		const workers: Daemon[] = [await work(), await work()];
+		const ids = await submitMixed(client);
+		for (let kill = 0; kill < Math.ceil(KILLS / 4); kill++) {
+			await delay(1_000 + Math.random() * 6_000);
+			const victim = kill % workers.length;
+			await workers[victim]!.kill9();
+			workers[victim] = await work();
+		}
+		await expectAllRight(client, ids);
+		for (const id of ids) expect(longestTakeover(await allEvents(client, id))).toBeLessThan(30);
+		for (const worker of workers) await worker[Symbol.asyncDispose]();
+		expect(await orphans()).toEqual([]);
+	}, 900_000);
+});
+
+async function submitMixed(client: Client): Promise<string[]> {
+	const ids: string[] = [];
+	for (let index = 0; index < ROLLOUTS; index++) {
+		const task = await example(TASKS[index % TASKS.length]!);
+		const { rollouts } = await client.submit({
+			task,
+			endpoint: { type: "policy", policy: "oracle" },
+			maxAttempts: 10,
+		});
+		ids.push(rollouts[0]!.id);
+	}
+	return ids;
+}
+
+async function expectAllRight(client: Client, ids: string[]): Promise<void> {
+	const done = await Promise.all(ids.map((id) => client.wait(id)));
+	expect(done.map((rollout) => [rollout.outcome, rollout.reward])).toEqual(ids.map(() => ["completed", 1]));
+	for (const id of ids) {
+		const events = await allEvents(client, id);
+		expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
+		expect(events.filter((event) => event.type === "rollout-end")).toHaveLength(1);
+		expect(events.at(-1)!.type).toBe("rollout-end");
+	}
+}
+
+async function allEvents(client: Client, id: string): Promise<RolloutEvent[]> {
+	return await Array.fromAsync(client.events(id));
+}
+
+/** Seconds between the last word of a dead attempt and the start of the next. */
+function longestTakeover(events: RolloutEvent[]): number {
+	const gaps = events.map((event, index) => {
+		const retaken = event.type === "rollout-start" && event.attempt > 1;
+		return retaken ? (event.at - events[index - 1]!.at) / 1000 : 0;
+	});
+	return Math.max(0, ...gaps);
+}
