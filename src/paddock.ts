@@ -72,13 +72,15 @@ export interface PaddockOptions {
 	warn?: (message: string) => void;
 	/** Bounds of the gateway other than the defaults. */
 	gatewayLimits?: Partial<GatewayLimits>;
+	/** Hands back the store that all work is done on: metrics and spans listen there. */
+	watchStore?: (store: Store) => Store;
 }
 
 /** The composition root: a Config becomes one object with the verbs. Nothing that runs agents is started before `work`. */
 export async function openPaddock(config: Config, options: PaddockOptions = {}): Promise<Paddock> {
 	const warn = options.warn ?? (() => {});
 	await using stack = new AsyncDisposableStack();
-	const { store, queue } = await openBackend(config, stack);
+	const { store, queue } = await openBackend(config, stack, options.watchStore ?? ((bare) => bare));
 	const machine = stack.use(openMachine({ config, store, warn, gatewayLimits: options.gatewayLimits ?? {} }));
 
 	async function enqueue(rollouts: Rollout[]): Promise<void> {
@@ -165,17 +167,18 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 async function openBackend(
 	config: Config,
 	stack: AsyncDisposableStack,
+	watched: (store: Store) => Store,
 ): Promise<{ store: Store; queue: Queue }> {
 	const { databaseUrl: url, home } = config;
 	if (url === null) {
 		const { openSqliteStore } = await import("./store/sqlite.ts");
 		const { openEmbeddedQueue } = await import("./queue/embedded.ts");
-		const store = stack.use(await openSqliteStore({ home }));
+		const store = watched(stack.use(await openSqliteStore({ home })));
 		return { store, queue: stack.use(await openEmbeddedQueue({ store, home })) };
 	}
 	const { openPostgresStore } = await import("./store/postgres.ts");
 	const { openBossQueue } = await import("./queue/boss.ts");
-	const store = stack.use(await openPostgresStore({ url, home }));
+	const store = watched(stack.use(await openPostgresStore({ url, home })));
 	return { store, queue: stack.use(await openBossQueue({ url, store })) };
 }
 
