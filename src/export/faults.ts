@@ -42,8 +42,9 @@ export function faultsOf(call: ModelCall, logprobsMode: string | undefined): Fau
 function idsFault(call: ModelCall): string | null {
 	if (call.completionIds.length === 0) return `the engine handed out no token ids (${call.dialect})`;
 	if (call.promptIds.length === 0) return "the engine handed out no prompt token ids";
-	const all = [...call.promptIds, ...call.completionIds];
-	return all.some((id) => id < 0) ? "a token id is not a number of the vocabulary" : null;
+	const isForeign = (id: number) => id < 0;
+	if (!call.promptIds.some(isForeign) && !call.completionIds.some(isForeign)) return null;
+	return "a token id is not a number of the vocabulary";
 }
 
 function logprobsFault({ completionIds, logprobs }: ModelCall): string | null {

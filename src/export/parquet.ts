@@ -55,7 +55,7 @@ export class ParquetSink implements RowSink<SampleRow> {
 		const folder = await mkdtemp(join(tmpdir(), "paddock-export-"));
 		const instance = await DuckDBInstance.create(":memory:", {
 			threads: "1",
-			memory_limit: "512MB",
+			memory_limit: "256MB",
 			temp_directory: folder,
 		});
 		const connection = await instance.connect();

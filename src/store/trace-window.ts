@@ -3,30 +3,30 @@
  * branch. Later calls are stored as differences against a slot, so memory is bounded by the live branches and does
  * not grow with the number of calls.
  */
-export interface Slot {
+export interface Slot<Ids> {
 	/** Prompt and completion of the slot's last call. */
-	ids: Int32Array;
+	ids: Ids;
 	/** Numbers of the objects that are its messages, its tools and its reply. */
 	messages: number[];
 	tools: number[];
 	reply: number | null;
 }
 
-export class TraceWindow {
-	readonly #slots = new Map<number, Slot>();
+export class TraceWindow<Ids> {
+	readonly #slots = new Map<number, Slot<Ids>>();
 	readonly #uses = new Map<number, number>();
 
-	get(slot: number): Slot | undefined {
+	get(slot: number): Slot<Ids> | undefined {
 		return this.#slots.get(slot);
 	}
 
 	/** Least recently written first. */
-	entries(): [number, Slot][] {
+	entries(): [number, Slot<Ids>][] {
 		return [...this.#slots];
 	}
 
 	/** Replaces a slot; returns the objects that no slot holds any more. */
-	set(slot: number, state: Slot): number[] {
+	set(slot: number, state: Slot<Ids>): number[] {
 		const old = this.#slots.get(slot);
 		for (const object of objectsOf(state)) this.#uses.set(object, (this.#uses.get(object) ?? 0) + 1);
 		this.#slots.delete(slot);
@@ -34,7 +34,7 @@ export class TraceWindow {
 		return old ? this.#release(old) : [];
 	}
 
-	#release(slot: Slot): number[] {
+	#release(slot: Slot<Ids>): number[] {
 		const dropped: number[] = [];
 		for (const object of objectsOf(slot)) {
 			const uses = this.#uses.get(object)! - 1;
@@ -48,7 +48,7 @@ export class TraceWindow {
 	}
 }
 
-function objectsOf(slot: Slot): number[] {
+function objectsOf(slot: Slot<unknown>): number[] {
 	return [...slot.messages, ...slot.tools, ...(slot.reply === null ? [] : [slot.reply])];
 }
 
