@@ -90,8 +90,6 @@ function wrapperArguments(plan: BwrapPlan): string[] {
 		...cgroup.folders.map((folder) => `${folder}/cgroup.procs`),
 		"/usr/bin/prlimit",
 		`--fsize=${spec.fileSizeMb * 1024 * 1024}`,
-		// Counted per uid, so it means something only where the uid is the box's own.
-		...(uid === null ? [] : [`--nproc=${spec.pids}`]),
 		`--nofile=${OPEN_FILES}`,
 		"--core=0",
 		`--memlock=${LOCKED_BYTES}`,

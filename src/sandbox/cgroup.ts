@@ -3,6 +3,7 @@ import { access, constants, mkdir, readFile, rmdir, writeFile } from "node:fs/pr
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BoxSpec } from "../model/task.ts";
+import { PROCESS_HEADROOM } from "./launch.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const NAME = "paddock";
@@ -28,7 +29,7 @@ export interface Limits {
 export function toLimits(spec: BoxSpec, temporaryBytes: number): Limits {
 	return {
 		memoryBytes: (spec.memoryMb + spec.diskMb) * 1024 * 1024 + temporaryBytes,
-		pids: spec.pids,
+		pids: spec.pids + PROCESS_HEADROOM,
 		cpus: spec.cpus,
 	};
 }

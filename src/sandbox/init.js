@@ -24,6 +24,9 @@ const STDIN_END = 2;
 const QUIET_MS = 200;
 const FRAME_BYTES = 128 * 1024;
 const PR_SET_DUMPABLE = 4;
+const RLIMIT_NPROC = 6;
+/** Processes and threads that commands cannot take: a box full of theirs can still be cleared by this process. */
+const HEADROOM = 64;
 const F_SETFL = 4;
 const FIONREAD = 0x541b;
 const F_SETPIPE_SZ = 1031;
@@ -34,6 +37,7 @@ const config = JSON.parse(process.argv[2]);
 const oomScore = openOomScore();
 const libc = openLibc();
 const hidden = hide();
+limitProcesses(0, HEADROOM);
 /** Nonce → what ends the process behind it. */
 const signals = new Map();
 
@@ -183,6 +187,7 @@ function start(request) {
 		const outputs = pipes.map(({ read }, index) => {
 			return { type: STDOUT + index, read, reader: Bun.file(read).stream().getReader() };
 		});
+		if (child.pid !== undefined) limitProcesses(child.pid, 0);
 		return { process: child, outputs };
 	} catch (error) {
 		for (const { read } of pipes) closeSync(read);
@@ -545,6 +550,7 @@ function openLibc() {
 		try {
 			return ffi.dlopen(name, {
 				prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+				prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
 				kill: { args: ["i32", "i32"], returns: "i32" },
 				pipe2: { args: ["ptr", "i32"], returns: "i32" },
 				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
@@ -555,6 +561,13 @@ function openLibc() {
 		}
 	}
 	throw new Error("no libc found");
+}
+
+/** Set from within the box's user namespace, the limit counts the box's own processes and nobody else's. */
+function limitProcesses(pid, extra) {
+	if (!config.ownPidNamespace || config.processes === undefined) return;
+	const limit = BigInt(config.processes + extra);
+	libc.prlimit(pid, RLIMIT_NPROC, ffi.ptr(new BigUint64Array([limit, limit])), null);
 }
 
 /** Hides this process's memory and descriptors from code that runs under the same uid. */

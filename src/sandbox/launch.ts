@@ -57,7 +57,12 @@ export interface InitConfig {
 	env: Record<string, string>;
 	/** True only where every process the init can see belongs to the box. */
 	ownPidNamespace: boolean;
+	/** How many processes and threads commands may have at once; absent where the backend sees to that itself. */
+	processes?: number;
 }
+
+/** What the init keeps for itself beyond `processes`; a limit around the whole box has to leave room for it. */
+export const PROCESS_HEADROOM = 64;
 
 /** Besides these a command sees only what its caller names. */
 export function baseEnv(home: string, temporary: string, egress: boolean): Record<string, string> {

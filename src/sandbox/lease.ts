@@ -5,8 +5,8 @@ import { z } from "zod";
 import { RolloutError } from "../errors.ts";
 
 /** Who a box belongs to. A pid alone can be given to another program; with its start time and boot it cannot. */
-const Owner = z.object({ pid: z.int(), startTime: z.string(), bootId: z.string() });
-type Owner = z.infer<typeof Owner>;
+export const Owner = z.object({ pid: z.int(), startTime: z.string(), bootId: z.string() });
+export type Owner = z.infer<typeof Owner>;
 
 /** A box on record: enough to destroy it without its owner. */
 export const Lease = z.object({
@@ -99,7 +99,7 @@ async function isBeingReaped(name: string): Promise<boolean> {
 	return match !== null && (await startTimeOf(Number(match[1]))) === match[2];
 }
 
-async function isAlive(owner: Owner): Promise<boolean> {
+export async function isAlive(owner: Owner): Promise<boolean> {
 	if (owner.bootId !== (await bootId())) return false;
 	return (await startTimeOf(owner.pid)) === owner.startTime;
 }
@@ -134,7 +134,7 @@ async function freeUids(folder: string): Promise<number[]> {
 	return uids.filter((uid) => !taken.has(uid));
 }
 
-async function describeSelf(): Promise<Owner> {
+export async function describeSelf(): Promise<Owner> {
 	const startTime = await startTimeOf(process.pid);
 	return { pid: process.pid, startTime: startTime ?? "0", bootId: await bootId() };
 }

@@ -6,7 +6,7 @@ import { findAgentBinary } from "../host/binary.ts";
 import { type BoxSpec, HOME } from "../model/task.ts";
 import { openBox } from "./box.ts";
 import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
-import { type Limits, makeCgroup, planCgroup, removeCgroup, toLimits } from "./cgroup.ts";
+import { type Limits, makeCgroup, planCgroup, toLimits } from "./cgroup.ts";
 import { Egress } from "./egress.ts";
 import {
 	baseEnv,
@@ -24,7 +24,10 @@ import { selfTest } from "./self-test.ts";
 import { stage } from "./staging.ts";
 
 export interface LocalOptions {
-	/** Short and neutral: its name shows inside, and a socket path below it must stay under 108 bytes. */
+	/**
+	 * Short and neutral: its name shows inside, and a socket path below it must stay under 108 bytes. Box uids are
+	 * handed out through it, so all programs of one machine share one.
+	 */
 	runRoot?: string;
 	agentBinary?: string;
 }
@@ -51,8 +54,8 @@ class LocalProvider implements SandboxProvider {
 
 	async open(options: OpenOptions): Promise<Sandbox> {
 		const { spec, role = "agent" } = options;
-		const staged = await stage(this.#root, this.#agentBinary ?? findAgentBinary());
 		const isRoot = process.getuid?.() === 0;
+		const staged = await stage(this.#root, this.#agentBinary ?? findAgentBinary(), isRoot);
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "boxes", boxId);
 		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
@@ -70,7 +73,7 @@ class LocalProvider implements SandboxProvider {
 			throw error;
 		}
 		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
-		const init = initConfig(boxId, role === "agent", egress !== null);
+		const init = initConfig(boxId, spec.pids, role === "agent", egress !== null);
 		const box = await openBox({
 			id: boxId,
 			backend: this.name,
@@ -92,7 +95,8 @@ class LocalProvider implements SandboxProvider {
 			},
 		});
 		this.#open.add(box);
-		void box.closed.finally(() => this.#open.delete(box));
+		const forget = () => void this.#open.delete(box);
+		box.closed.then(forget, forget);
 		return box;
 	}
 
@@ -109,7 +113,7 @@ class LocalProvider implements SandboxProvider {
 	}
 }
 
-function initConfig(boxId: string, gateway: boolean, egress: boolean): InitConfig {
+function initConfig(boxId: string, processes: number, gateway: boolean, egress: boolean): InitConfig {
 	return {
 		boxId,
 		control: `${BOX_RUN}/${CONTROL_SOCKET}`,
@@ -120,6 +124,7 @@ function initConfig(boxId: string, gateway: boolean, egress: boolean): InitConfi
 		home: HOME,
 		env: baseEnv(HOME, "/tmp", egress),
 		ownPidNamespace: true,
+		processes,
 	};
 }
 
@@ -136,7 +141,7 @@ function describeBox(lease: Lease, spec: BoxSpec, limits: Limits): Record<string
 		cgroupNote: lease.cgroup.note,
 		/** Programs and files together: home, /tmp and /dev/shm are kept in memory. */
 		memoryLimitMb: limited ? Math.round(limits.memoryBytes / 1024 / 1024) : null,
-		pidsLimit: limited ? limits.pids : null,
+		pidsLimit: spec.pids,
 		cpus: limited ? limits.cpus : null,
 		diskLimitMb: spec.diskMb,
 		fileSizeLimitMb: spec.fileSizeMb,

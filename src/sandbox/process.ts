@@ -70,6 +70,7 @@ class ProcessProvider implements SandboxProvider {
 			home,
 			env: { ...baseEnv(home, temporary, false), [BOX_MARK]: boxId },
 			ownPidNamespace: false,
+			processes: options.spec.pids,
 		};
 		const box = await openBox({
 			id: boxId,
@@ -86,7 +87,8 @@ class ProcessProvider implements SandboxProvider {
 			},
 		});
 		this.#open.add(box);
-		void box.closed.finally(() => this.#open.delete(box));
+		const forget = () => void this.#open.delete(box);
+		box.closed.then(forget, forget);
 		return box;
 	}
 
