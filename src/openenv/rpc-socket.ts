@@ -2,7 +2,7 @@ import type { RawData, WebSocket } from "ws";
 import type { Environment } from "./environment.ts";
 import { CapacityError } from "./pool.ts";
 import { parseError, type RpcReply, rpcError } from "./rpc.ts";
-import type { SocketDoor } from "./socket.ts";
+import type { Peer, SocketDoor } from "./socket.ts";
 
 /** One client on WS /mcp: raw JSON-RPC, whose ids allow several calls at once. */
 export class RpcSocket {
@@ -13,10 +13,10 @@ export class RpcSocket {
 	readonly #calls = new Set<Promise<unknown>>();
 	#environment: Environment | null = null;
 
-	constructor(socket: WebSocket, door: SocketDoor, origin: string) {
+	constructor(socket: WebSocket, door: SocketDoor, peer: Peer) {
 		this.#socket = socket;
 		this.#door = door;
-		this.#origin = origin;
+		this.#origin = peer.origin;
 		socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
 		socket.on("close", () => {
 			this.#closed.abort();

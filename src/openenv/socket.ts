@@ -14,6 +14,13 @@ export interface SocketDoor {
 	log?: Log | undefined;
 }
 
+/** Who connected. */
+export interface Peer {
+	origin: string;
+	/** Names a session opened over JSON-RPC, which this socket then shares. */
+	sessionId: string | null;
+}
+
 type Reply = ServerFrame | "close" | null;
 
 /**
@@ -23,9 +30,10 @@ type Reply = ServerFrame | "close" | null;
 export class EnvironmentSocket {
 	readonly #socket: WebSocket;
 	readonly #door: SocketDoor;
-	readonly #origin: string;
+	readonly #peer: Peer;
 	#environment: Environment | null = null;
-	#refusal: CapacityError | null = null;
+	#refusal: ServerFrame | null = null;
+	#saidGoodbye = false;
 	/** Frames not yet answered, in order. */
 	readonly #waiting: string[] = [];
 	#isAnswering = false;
@@ -33,10 +41,10 @@ export class EnvironmentSocket {
 	#call: AbortController | null = null;
 	readonly #abandoned = new Set<Promise<unknown>>();
 
-	constructor(socket: WebSocket, door: SocketDoor, origin: string) {
+	constructor(socket: WebSocket, door: SocketDoor, peer: Peer) {
 		this.#socket = socket;
 		this.#door = door;
-		this.#origin = origin;
+		this.#peer = peer;
 		this.#takePlace();
 		socket.on("message", (data, isBinary) => this.#onMessage(data, isBinary));
 		socket.on("close", () => this.#onClose());
@@ -48,12 +56,18 @@ export class EnvironmentSocket {
 	}
 
 	#takePlace(): void {
+		const { sessionId } = this.#peer;
+		if (sessionId !== null) {
+			this.#environment = this.#door.pool.get(sessionId) ?? null;
+			this.#refusal = errorFrame("SESSION_ERROR", `Unknown session_id: ${sessionId.slice(0, 100)}`);
+			return;
+		}
 		try {
 			this.#environment = this.#door.pool.open(() => this.#socket.close(1000, "idle for too long"));
-			this.#refusal = null;
 		} catch (error) {
 			if (!(error instanceof CapacityError)) throw error;
-			this.#refusal = error;
+			const { message, active_sessions, max_sessions } = error;
+			this.#refusal = errorFrame("CAPACITY_REACHED", message, { active_sessions, max_sessions });
 		}
 	}
 
@@ -93,8 +107,7 @@ export class EnvironmentSocket {
 		// A refusal waits for the first frame: clients read nothing before they have asked something.
 		if (this.#environment === null) this.#takePlace();
 		if (this.#environment === null) {
-			const { message, active_sessions, max_sessions } = this.#refusal!;
-			this.#deliver(errorFrame("CAPACITY_REACHED", message, { active_sessions, max_sessions }));
+			this.#deliver(this.#refusal);
 			return "close";
 		}
 		const frame = parseFrame(text);
@@ -113,6 +126,7 @@ export class EnvironmentSocket {
 			case "state":
 				return { type: "state", data: environment.state() };
 			case "close":
+				this.#saidGoodbye = true;
 				return "close";
 			case "step":
 				return this.#step(frame.data, environment);
@@ -121,7 +135,7 @@ export class EnvironmentSocket {
 					const data = await this.#door.rpc.answer(frame.data, {
 						own: environment,
 						signal,
-						origin: this.#origin,
+						origin: this.#peer.origin,
 					});
 					return data === null ? null : { type: "mcp", data };
 				});
@@ -139,7 +153,7 @@ export class EnvironmentSocket {
 			return Promise.resolve({ type: "observation", data: environment.listTools() });
 		return this.#whileWanted(environment.isLong(action.tool_name), async (signal) => ({
 			type: "observation",
-			data: await environment.step(action.tool_name, action.arguments, { signal, origin: this.#origin }),
+			data: await environment.step(action.tool_name, action.arguments, { signal, origin: this.#peer.origin }),
 		}));
 	}
 
@@ -174,7 +188,9 @@ export class EnvironmentSocket {
 
 	#onClose(): void {
 		this.#waiting.length = 0;
-		if (this.#environment !== null) this.#door.pool.close(this.#environment.id);
+		// A shared session is closed over JSON-RPC, unless its holder vanished.
+		const isKept = this.#peer.sessionId !== null && this.#saidGoodbye;
+		if (this.#environment !== null && !isKept) this.#door.pool.close(this.#environment.id);
 		if (this.#call !== null) this.#giveUp(this.#call);
 	}
 }

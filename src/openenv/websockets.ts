@@ -31,10 +31,14 @@ export function openWebSockets(door: SocketDoor, options: WebSocketOptions = {})
 	const holders = new Set<EnvironmentSocket | RpcSocket>();
 	return {
 		onUpgrade(request, stream, head) {
-			const Kind = KINDS.get(URL.parse(request.url ?? "", "http://localhost")?.pathname ?? "");
-			if (Kind === undefined) return false;
+			const url = URL.parse(request.url ?? "", `http://${request.headers.host ?? "localhost"}`);
+			const Kind = KINDS.get(url?.pathname ?? "");
+			if (url === null || Kind === undefined) return false;
 			sockets.handleUpgrade(request, stream, head, (socket) => {
-				const holder = new Kind(socket, door, `http://${request.headers.host ?? "localhost"}`);
+				const holder = new Kind(socket, door, {
+					origin: url.origin,
+					sessionId: url.searchParams.get("session_id"),
+				});
 				holders.add(holder);
 				socket.once("close", () => void holder.settled().then(() => holders.delete(holder)));
 				keepAlive(socket, request, options, door);

@@ -105,6 +105,39 @@ test("a session is created, used and closed", async ({ doors }) => {
 	expect(doors.openEnv.pool.active).toBe(0);
 });
 
+describe("a socket that names a session", () => {
+	const create = async (url: string) =>
+		((await ask(url, call("openenv/session/create"))).result as { session_id: string }).session_id;
+
+	test("shares it, and leaves it to be closed", async ({ doors }) => {
+		const session_id = await create(doors.url);
+		await using client = await RawClient.connect(`${doors.url}/ws?session_id=${session_id}`);
+		await ask(doors.url, call("tools/call", { name: "run_rollout", arguments: task, session_id }));
+		expect(await client.ask({ type: "state" })).toMatchObject({ data: { rollouts_completed: 1 } });
+		const closed = client.closed();
+		client.send({ type: "close" });
+		await closed;
+		expect(doors.openEnv.pool.active).toBe(1);
+		await ask(doors.url, call("openenv/session/close", { session_id }));
+		expect(doors.openEnv.pool.active).toBe(0);
+	});
+
+	test("takes it along when it vanishes", async ({ doors }) => {
+		await using client = await RawClient.connect(`${doors.url}/ws?session_id=${await create(doors.url)}`);
+		await client.ask({ type: "reset" });
+		client.socket.terminate();
+		await expect.poll(() => doors.openEnv.pool.active).toBe(0);
+	});
+
+	test("hears that there is no such session", async ({ doors }) => {
+		await using client = await RawClient.connect(`${doors.url}/ws?session_id=zz`);
+		expect(await client.ask({ type: "state" })).toEqual({
+			type: "error",
+			data: { code: "SESSION_ERROR", message: "Unknown session_id: zz" },
+		});
+	});
+});
+
 test("inside a frame, the socket's own session is the session", async ({ client }) => {
 	const wrap = (data: Json) => ({ type: "mcp", data });
 	const created = await client.ask(wrap(call("openenv/session/create")));
