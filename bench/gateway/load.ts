@@ -1,5 +1,6 @@
 import { createConnection, type Socket } from "node:net";
 import { performance } from "node:perf_hooks";
+import { setTimeout as wait } from "node:timers/promises";
 
 /** What one load asks for: `streams` at once, `requests` one after another on each. */
 export interface Load {
@@ -8,6 +9,8 @@ export interface Load {
 	keys: string[];
 	streams: number;
 	requests: number;
+	/** Streams start evenly over this time, as rollouts do. */
+	spreadMs: number;
 	/** Ask for ids and logprobs oneself, as a trainer without a gateway would. */
 	asksForTokens: boolean;
 }
@@ -49,7 +52,11 @@ async function run(load: Load): Promise<LoadResult> {
 async function runStream(load: Load, stream: number, result: LoadResult): Promise<void> {
 	const url = new URL(load.url);
 	const socket = createConnection({ port: Number(url.port), host: url.hostname, noDelay: true });
+	socket.on("error", (error) => {
+		throw error;
+	});
 	await new Promise((resolve) => socket.once("connect", resolve));
+	await wait((load.spreadMs * stream) / load.streams);
 	for (let i = 0; i < load.requests; i += 1) await runRequest(load, socket, url, stream, i, result);
 	socket.destroy();
 }
@@ -72,7 +79,7 @@ function runRequest(
 		...tokenFlags,
 		...PADDING,
 	});
-	const { promise, resolve, reject } = Promise.withResolvers<void>();
+	const { promise, resolve } = Promise.withResolvers<void>();
 	const started = performance.now();
 	let hasBody = false;
 	let tail = "";
@@ -88,13 +95,11 @@ function runRequest(
 			at = text.indexOf("\n\n", at + 2);
 		}
 		tail = text.endsWith("\n") && !text.endsWith("\n\n") ? "\n" : "";
-		if (!text.includes("[DONE]") && !text.endsWith("0\r\n\r\n")) return;
 		if (!text.endsWith("0\r\n\r\n")) return;
 		socket.off("data", onData);
 		resolve();
 	};
 	socket.on("data", onData);
-	socket.once("error", reject);
 	socket.write(
 		`POST ${url.pathname}/chat/completions${load.query} HTTP/1.1\r\nhost: bench\r\n` +
 			`authorization: Bearer ${load.keys[stream % load.keys.length]}\r\ncontent-type: application/json\r\n` +

@@ -15,19 +15,22 @@ export class BodyError extends Error {
 /** The whole body, within a size and a time. */
 export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
 	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-	const tooLarge = new BodyError(413, `the request is larger than ${maxBytes} bytes`);
-	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge);
+	const tooLarge = () => new BodyError(413, `the request is larger than ${maxBytes} bytes`);
+	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge());
 	const timer = setTimeout(() => reject(new BodyError(408, "the request did not arrive in time")), timeoutMs);
 	const chunks: Buffer[] = [];
 	let size = 0;
 	request.on("data", (chunk: Buffer) => {
 		size += chunk.length;
 		if (size <= maxBytes) chunks.push(chunk);
-		else reject(tooLarge);
+		else reject(tooLarge());
 	});
 	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-	request.once("error", () => reject(new BodyError(400, "the request broke off")));
-	request.once("close", () => reject(new BodyError(400, "the request broke off")));
+	const onBroken = () => {
+		if (!request.complete) reject(new BodyError(400, "the request broke off"));
+	};
+	request.once("error", onBroken);
+	request.once("close", onBroken);
 	return promise.finally(() => {
 		clearTimeout(timer);
 		request.removeAllListeners("data");

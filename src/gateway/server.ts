@@ -56,7 +56,8 @@ class HttpGateway implements Gateway {
 		this.#server.headersTimeout = limits.clientHeadersMs;
 		// The body has its own clock in the handler; answers may take as long as they take.
 		this.#server.requestTimeout = 0;
-		this.#server.keepAliveTimeout = 65_000;
+		// Tools may run for minutes between two calls; the connection dies with its box anyway.
+		this.#server.keepAliveTimeout = 600_000;
 		this.#server.on("request", (request, response) => void handler.handle(request, response));
 		this.#server.on("clientError", (error: Error & { code?: string }, socket) =>
 			this.#turnAway(error, socket),
