@@ -1,9 +1,10 @@
 import type { EventBody } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
+import { submit } from "./sqlite-submit.ts";
 import type { Statements } from "./statements.ts";
 import type { RolloutEnd, RolloutPatch } from "./store.ts";
-import { onlyGroup, type StoredRollout, type StoredSubmission, type Submitted } from "./submission.ts";
+import type { StoredSubmission, Submitted } from "./submission.ts";
 
 export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
 
@@ -41,30 +42,7 @@ export class SqliteWrites {
 	}
 
 	submit(submission: StoredSubmission): Submitted {
-		const known = submission.idempotencyKey === null ? undefined : this.#known(submission.idempotencyKey);
-		if (known) return known;
-		for (const group of submission.groups) {
-			this.#sql.run(
-				"INSERT INTO groups (id, task_id, batch_id, n, created_at) VALUES (?, ?, ?, ?, ?)",
-				group.id,
-				group.taskId,
-				group.batchId,
-				group.n,
-				group.createdAt,
-			);
-		}
-		const { batch } = submission;
-		if (batch) {
-			this.#sql.run(
-				"INSERT INTO batches (id, size, created_at, labels) VALUES (?, ?, ?, ?)",
-				batch.id,
-				batch.size,
-				batch.createdAt,
-				JSON.stringify(batch.labels),
-			);
-		}
-		for (const rollout of submission.rollouts) this.#insert(rollout, submission.at);
-		return this.#remember(submission);
+		return submit(this.#sql, submission);
 	}
 
 	begin(id: string, worker: string, at: number): number | null {
@@ -173,57 +151,6 @@ export class SqliteWrites {
 		);
 		this.#sql.run("DELETE FROM commands WHERE rollout_id = ?", id);
 		return rows.map((row) => row.body);
-	}
-
-	#known(key: string): Submitted | undefined {
-		const row = this.#sql.get<{ rollout_ids: string; group_id: string | null; batch_id: string | null }>(
-			"SELECT rollout_ids, group_id, batch_id FROM submissions WHERE key = ?",
-			key,
-		);
-		if (!row) return undefined;
-		const ids = JSON.parse(row.rollout_ids) as string[];
-		return { ids, groupId: row.group_id, batchId: row.batch_id, fresh: false };
-	}
-
-	#remember(submission: StoredSubmission): Submitted {
-		const ids = submission.rollouts.map((rollout) => rollout.id);
-		const groupId = onlyGroup(submission);
-		const batchId = submission.batch?.id ?? null;
-		if (submission.idempotencyKey !== null) {
-			this.#sql.run(
-				"INSERT INTO submissions (key, rollout_ids, group_id, batch_id) VALUES (?, ?, ?, ?)",
-				submission.idempotencyKey,
-				JSON.stringify(ids),
-				groupId,
-				batchId,
-			);
-		}
-		return { ids, groupId, batchId, fresh: true };
-	}
-
-	#insert(rollout: StoredRollout, at: number): void {
-		const row = this.#sql.get<{ position: number }>(
-			`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at)
-			VALUES (?, ?, 'queued', 'queued', ?, ?, ?) RETURNING position`,
-			rollout.id,
-			rollout.taskId,
-			rollout.groupId,
-			rollout.batchId,
-			at,
-		);
-		const position = row!.position;
-		this.#sql.run("INSERT INTO rollout_bodies (position, request) VALUES (?, ?)", position, rollout.request);
-		for (const [name, value] of rollout.labels) {
-			this.#sql.run("INSERT INTO labels (name, value, position) VALUES (?, ?, ?)", name, value, position);
-		}
-		if (rollout.sealed) {
-			this.#sql.run("INSERT INTO secrets (rollout_id, sealed) VALUES (?, ?)", rollout.id, rollout.sealed);
-		}
-		this.#appendTo(
-			{ position, id: rollout.id, last_seq: 0 },
-			[{ type: "rollout-queued", taskId: rollout.taskId }],
-			at,
-		);
 	}
 
 	#head(id: string): Head | undefined {

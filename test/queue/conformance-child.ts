@@ -2,7 +2,7 @@ import { openBossQueue } from "../../src/queue/boss.ts";
 import { openEmbeddedQueue } from "../../src/queue/embedded.ts";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
-import type { QueueAddress } from "./conformance.ts";
+import type { QueueAddress } from "./fixture.ts";
 
 /** Takes one job, says so, and never ends it. Made to be killed. */
 const address = JSON.parse(process.argv[2]!) as QueueAddress;

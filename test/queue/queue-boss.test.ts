@@ -5,7 +5,8 @@ import { afterAll, expect, type TestContext, test } from "vitest";
 import { openBossQueue } from "../../src/queue/boss.ts";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
-import { finish, type QueueFixture, queueConformance, startChild, submitted } from "./conformance.ts";
+import { queueConformance } from "./conformance.ts";
+import { finish, type QueueFixture, startChild, submitted } from "./fixture.ts";
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;

@@ -7,7 +7,8 @@ import { isAlive, ownIdentity } from "../../src/queue/process-identity.ts";
 import type { Job, JobEnd } from "../../src/queue/queue.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import { request, submitOne } from "../store/conformance.ts";
-import { finish, type QueueFixture, queueConformance } from "./conformance.ts";
+import { queueConformance } from "./conformance.ts";
+import { finish, type QueueFixture } from "./fixture.ts";
 
 async function openFixture(): Promise<QueueFixture> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-queue-"));

@@ -56,6 +56,20 @@ test("a store written by a newer Paddock is refused with a sentence that says so
 	await expect(fixture.open()).rejects.toThrow(/newer Paddock/);
 });
 
+test("a store of an earlier version is brought up to date with all it holds", async () => {
+	await using fixture = await openFixture();
+	let id = "";
+	{
+		await using store = await fixture.open();
+		id = (await running(store)).id;
+	}
+	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
+	database.exec("ALTER TABLE rollouts DROP COLUMN handed_back; PRAGMA user_version = 1");
+	database.close();
+	await using store = await fixture.open();
+	expect(await store.get(id)).toMatchObject({ status: "running", attempt: 1, handedBack: 0 });
+});
+
 test("a key sealed under another key file is refused, not guessed", async () => {
 	await using fixture = await openFixture();
 	const endpoint = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "k" };
