@@ -45,7 +45,9 @@ function summaryOf(rows: readonly Row[]): string {
 	const wallS = starts.length > 0 && ends.length > 0 ? (Math.max(...ends) - Math.min(...starts)) / 1000 : 0;
 	return [
 		plural(rows.length, "rollout"),
-		rewards.length === 0 ? "no reward" : `mean reward ${mean.toFixed(2)}`,
+		rewards.length === 0
+			? "no reward"
+			: `mean reward ${mean.toFixed(2)}${rewards.length < rows.length ? ` of ${rewards.length}` : ""}`,
 		plural(totals.calls, "call"),
 		`${showCount(totals.promptTokens)} + ${showCount(totals.completionTokens)} tokens`,
 		showSeconds(wallS),
