@@ -1,27 +1,37 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
-import { type Serving, serve } from "../../src/server/serve.ts";
-import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
+import { loadConfig } from "../../src/config.ts";
+import { createLog } from "../../src/log.ts";
+import { openPaddock, type Paddock } from "../../src/paddock.ts";
+import { openObservers, type Serving, serve } from "../../src/server/serve.ts";
+import { example, policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
-let station: TestPaddock;
+const owned = new AsyncDisposableStack();
+let paddock: Paddock;
 let serving: Serving;
 let client: Client;
 
 beforeAll(async () => {
-	station = await openTestPaddock();
-	serving = await serve(station.paddock, { host: "127.0.0.1", port: 0 });
+	const home = await mkdtemp(join(tmpdir(), "paddock-http-"));
+	owned.defer(() => rm(home, { recursive: true, force: true }));
+	const { metrics, watch: watchStore } = owned.use(openObservers({}, createLog()));
+	const config = loadConfig({ ...process.env, PADDOCK_HOME: home, PADDOCK_CONCURRENCY: "1" }, home);
+	paddock = owned.use(await openPaddock(config, { watchStore }));
+	const worker = await paddock.work();
+	owned.defer(() => worker.drain(0));
+	serving = owned.use(await serve(paddock, { host: "127.0.0.1", port: 0, metrics }));
 	client = createClient({ baseUrl: serving.url });
 });
-afterAll(async () => {
-	await serving?.[Symbol.asyncDispose]();
-	await station?.[Symbol.asyncDispose]();
-});
+afterAll(() => owned.disposeAsync());
 
 test("a real agent is driven over HTTP from the request to the samples", {
 	timeout: 180_000,
 }, async (context) => {
-	const local = await (await station.paddock.provider("local")).available();
+	const local = await (await paddock.provider("local")).available();
 	requirePart(context, "the local sandbox", local.ok, "paddock doctor says what is missing");
 	const { rollouts } = await client.submit({
 		task: await example("fizzbuzz"),
@@ -48,6 +58,17 @@ test("a real agent is driven over HTTP from the request to the samples", {
 	expect((await client.list({ label: "suite=http", status: "done" })).items.map((row) => row.id)).toEqual([
 		id,
 	]);
+});
+
+test("the metrics tell what that rollout cost", async (context) => {
+	const { done } = await paddock.store.counts();
+	requirePart(context, "a finished rollout", done > 0, "the test before this one makes it");
+	const lines = (await (await fetch(`${serving.url}/metrics`)).text()).split("\n");
+	expect(lines).toContain('paddock_rollouts_ended_total{outcome="completed"} 1');
+	for (const phase of ["create", "setup", "agent", "verify"])
+		expect(lines).toContain(`paddock_phase_seconds_count{phase="${phase}"} 1`);
+	expect(lines.find((line) => line.startsWith('paddock_tokens_total{kind="completion"}'))).not.toMatch(/ 0$/);
+	expect(lines).toContain("paddock_leaked_boxes_total 0");
 });
 
 test("what cannot be is refused in one sentence before anything is stored", async () => {
