@@ -45,7 +45,12 @@ test(
 		requireOpenEnv(context);
 		await using paddock = await openPlayingPaddock();
 		await using doors = await serveDoors(paddock);
-		const { stdout } = await run(join(dirname(python), "openenv"), ["validate", "--url", doors.url]);
+		const { stdout } = await run(join(dirname(python), "openenv"), [
+			"validate",
+			"--json",
+			"--url",
+			doors.url,
+		]);
 		expect(JSON.parse(stdout)).toMatchObject({ passed: true, summary: { passed_count: 6 } });
 	},
 	PATIENCE_MS,
