@@ -7,19 +7,17 @@ const DEAD_LETTERS = "rollouts_dead";
 /** pg-boss allows nothing shorter. */
 const HEARTBEAT_S = 10;
 const DAY_S = 86_400;
-/** Far above any rollout's attempts: the handler ends a rollout long before; what gets here is a broken handler. */
-const RETRIES = 50;
 
 /** The jobs in pg-boss's tables: at most one live job for each rollout. */
 export class BossJobs {
 	readonly #boss: PgBoss;
 	readonly #schema: string;
-	readonly #retryDelayS: number;
+	readonly #retries: { limit: number; delayS: number };
 
-	constructor(boss: PgBoss, schema: string, retryDelayS: number) {
+	constructor(boss: PgBoss, schema: string, retries: { limit: number; delayS: number }) {
 		this.#boss = boss;
 		this.#schema = schema;
-		this.#retryDelayS = retryDelayS;
+		this.#retries = retries;
 	}
 
 	async prepare(): Promise<void> {
@@ -28,8 +26,8 @@ export class BossJobs {
 			// One job, waiting or running, for each key: enqueuing twice is harmless.
 			policy: "exclusive",
 			heartbeatSeconds: HEARTBEAT_S,
-			retryLimit: RETRIES,
-			retryDelay: this.#retryDelayS,
+			retryLimit: this.#retries.limit,
+			retryDelay: this.#retries.delayS,
 			retryBackoff: true,
 			retryDelayMax: 60,
 			expireInSeconds: DAY_S,

@@ -20,6 +20,8 @@ export interface BossQueueOptions {
 	pollMs?: number;
 	/** The first wait after a job came back, in whole seconds; doubles each time, up to a minute. */
 	retryDelayS?: number;
+	/** After so many returns a job becomes a dead letter; far above any rollout's attempts, which the handler counts. */
+	retryLimit?: number;
 	/** A handler threw, or the database failed: all is tried again. Unless given, the process warns. */
 	onError?: (error: unknown, rolloutId: string | null) => void;
 }
@@ -48,7 +50,10 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 		const message = `PostgreSQL cannot be reached: ${messageOf(cause)}. Check PADDOCK_DATABASE_URL.`;
 		throw Object.assign(new UsageError(message, "database_unreachable"), { cause });
 	}
-	const jobs = new BossJobs(boss, schema, options.retryDelayS ?? 1);
+	const jobs = new BossJobs(boss, schema, {
+		limit: options.retryLimit ?? 50,
+		delayS: options.retryDelayS ?? 1,
+	});
 	const workers = new BossWorkers(boss, schema);
 	await jobs.prepare();
 	await workers.prepare();

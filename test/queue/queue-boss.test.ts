@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import pg from "pg";
 import { afterAll, expect, type TestContext, test } from "vitest";
 import { openBossQueue } from "../../src/queue/boss.ts";
 import { openPostgresStore } from "../../src/store/postgres.ts";
@@ -65,6 +66,34 @@ test("a worker that fell silent and wakes up is told that its job is another's",
 	} finally {
 		child.process.kill("SIGKILL");
 	}
+});
+
+test("a job that comes back too often becomes a dead letter, for a person to look at", async (context) => {
+	await using fixture = await openFixture(context);
+	const { url, schema } = fixture.address as { url: string; schema: string };
+	const options = { url, schema: `${schema}_queue`, store: fixture.store, onError: () => undefined };
+	await using queue = await openBossQueue({ ...options, retryLimit: 1, pollMs: 200 });
+	const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+	await queue.enqueue([{ rolloutId, priority: 0 }]);
+	let starts = 0;
+	await using _worker = await queue.work({
+		workerId: "wk_broken",
+		capacity: 1,
+		handle: async () => {
+			starts += 1;
+			return "retry";
+		},
+	});
+	const client = new pg.Client(url);
+	await client.connect();
+	const letters = async () => {
+		const sql = `SELECT data->>'rolloutId' AS id FROM ${schema}_queue.job WHERE name = 'rollouts_dead'`;
+		return (await client.query<{ id: string }>(sql)).rows.map((row) => row.id);
+	};
+	await expect.poll(letters, { timeout: 30_000 }).toEqual([rolloutId]);
+	await client.end();
+	expect(starts).toBe(2);
+	expect(await queue.depth()).toBe(0);
 });
 
 test("five queues that open an empty database at once all come up", async (context) => {
