@@ -35,7 +35,7 @@ export class UpstreamFault extends Error {
 }
 
 const OVERFLOW =
-	/context[_ -]?length|maximum context|context window|prompt (is )?too long|input (is )?too long|exceeds? the (model'?s )?(maximum|context)|reduce the length/i;
+	/context[_ -]?(length|window)|maximum (context|model|input|prompt)|(prompt|input) (is )?too long|too many (input )?tokens|reduce the length/i;
 
 /** An error answer → what it means for the rollout. */
 export function faultOfStatus(status: number, text: string, retryAfterMs: number | null): UpstreamFault {

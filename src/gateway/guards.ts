@@ -78,12 +78,12 @@ export interface Trouble {
 	/** In a row, this one included. */
 	failures: number;
 	/** The agent has seen part of the answer. */
-	isStarted: boolean;
+	hasSpoken: boolean;
 	/** What this call has waited for rate limits already. */
 	waitedMs: number;
 }
 
-export function judge({ fault, failures, isStarted, waitedMs }: Trouble, limits: GatewayLimits): Verdict {
+export function judge({ fault, failures, hasSpoken, waitedMs }: Trouble, limits: GatewayLimits): Verdict {
 	if (!fault.retryable) return { type: "final" };
 	if (fault.code === "rate_limited") {
 		const asked = fault.retryAfterMs ?? limits.retryDelayMs * 2 ** failures;
@@ -92,7 +92,7 @@ export function judge({ fault, failures, isStarted, waitedMs }: Trouble, limits:
 	}
 	if (failures >= (fault.code === "provider_hang" ? limits.maxHangs : limits.maxFailures))
 		return { type: "final" };
-	if (isStarted) return { type: "break" };
+	if (hasSpoken) return { type: "break" };
 	return { type: "again", delayMs: limits.retryDelayMs * 2 ** (failures - 1) };
 }
 

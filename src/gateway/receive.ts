@@ -30,9 +30,7 @@ export async function receive(reception: Reception): Promise<() => void> {
 	const { draft, patched, reply, limits, transcript } = reception;
 	const receiver = new AnswerReceiver(reception);
 	const isBridged = patched.agentStreams && !patched.engineStreams;
-	const keepAlive = isBridged
-		? setInterval(() => reply.write([": keep-alive\n\n"]), limits.keepAliveMs)
-		: undefined;
+	const keepAlive = isBridged ? setInterval(() => reply.comment(), limits.keepAliveMs) : undefined;
 	try {
 		await send(
 			reception.dispatcher,

@@ -84,7 +84,7 @@ async function converse(call: Call): Promise<Ending> {
 			const { apiKey } = call.tap.options.endpoint;
 			const fault = faultOfError(error as Error, call.draft.upstreamStatus !== null).without(apiKey);
 			if (
-				!call.reply.isStarted &&
+				!call.reply.hasSpoken &&
 				learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch)
 			)
 				continue;
@@ -151,7 +151,7 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 		if (tap.overflows === 1) return { complete: false, error, deliver: () => passOn(call, fault) };
 	}
 	const failures = tap.ledger.failed(request.key);
-	const trouble = { fault, failures, isStarted: reply.isStarted, waitedMs: call.waitedMs };
+	const trouble = { fault, failures, hasSpoken: reply.hasSpoken, waitedMs: call.waitedMs };
 	const verdict = judge(trouble, parts.limits);
 	if (verdict.type === "break") return { complete: false, error, deliver: () => reply.destroy() };
 	if (verdict.type === "again") {

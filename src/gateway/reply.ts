@@ -8,12 +8,18 @@ export class AgentReply {
 	readonly #held: Piece[] = [];
 	#isHolding = false;
 	#isOver = false;
+	#hasSpoken = false;
 
 	constructor(response: ServerResponse, onGone: () => void) {
 		this.#response = response;
 		response.on("close", () => {
 			if (!response.writableFinished) onGone();
 		});
+	}
+
+	/** The agent has seen part of an answer, not just comments: another try would say it twice. */
+	get hasSpoken(): boolean {
+		return this.#hasSpoken;
 	}
 
 	/** Bytes have gone out: an error status can no longer be sent. */
@@ -41,10 +47,20 @@ export class AgentReply {
 			this.#held.push(...pieces);
 			return true;
 		}
+		this.#hasSpoken = true;
+		return this.#send(join(pieces));
+	}
+
+	/** Tells the agent that we are still there. */
+	comment(): void {
+		if (!this.#isHolding && !this.isGone) this.#send(": keep-alive\n\n");
+	}
+
+	#send(piece: Piece): boolean {
 		const socket = this.isStarted ? this.#response.socket : null;
-		if (socket !== null && this.#response.chunkedEncoding) return socket.write(toChunk(join(pieces)));
+		if (socket !== null && this.#response.chunkedEncoding) return socket.write(toChunk(piece));
 		this.startStream();
-		return this.#response.write(join(pieces));
+		return this.#response.write(piece);
 	}
 
 	onDrain(listener: () => void): void {

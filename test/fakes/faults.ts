@@ -145,6 +145,12 @@ export const faults: Fault[] = [
 		maxUpstreamRequests: 4,
 	},
 	{
+		name: "an error event that says the prompt is too long",
+		script: () => stream(sse({ error: { message: "maximum context length is 10", code: 400 } })),
+		failure: "context_overflow",
+		maxUpstreamRequests: 3,
+	},
+	{
 		name: "a page of HTML with status 200",
 		script: () => stream("<html>welcome</html>"),
 		failure: "provider_malformed",

@@ -87,4 +87,4 @@ export async function openUpstream(
 	};
 }
 
-export { type Fault, faults } from "./faults.ts";
+export { faults } from "./faults.ts";

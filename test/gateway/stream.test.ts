@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { Agent, request } from "undici";
 import { expect, test } from "vitest";
 import type { ModelCall } from "../../src/model/call.ts";
-import { HELLO, sglangBody, sse, startStream, stream, streams, type Token } from "../fakes/replies.ts";
+import { HELLO, json, sglangBody, sse, startStream, stream, streams, type Token } from "../fakes/replies.ts";
 import type { Exchange } from "../fakes/upstream.ts";
 import { CHAT, connect, openStation, type Station } from "./station.ts";
 
@@ -209,6 +209,21 @@ test("while an sglang engine works, the agent's stream is kept alive by comments
 	(await engine.promise).response.end(JSON.stringify(sglangBody()));
 	await agent.end();
 	expect(agent.seen).toContain("[DONE]");
+});
+
+test("an sglang engine that fails while only comments went out is asked again, unseen by the agent", async () => {
+	const engine = Promise.withResolvers<Exchange>();
+	await using station = await openStation(
+		(exchange) => (exchange.index === 0 ? engine.resolve(exchange) : json(sglangBody())(exchange)),
+		{ limits: { keepAliveMs: 10 } },
+	);
+	await using tap = station.open({ endpoint: endpointOf(station, "sglang") });
+	await using agent = await listen(station, tap.key);
+	expect(await agent.next()).toBe(": keep-alive");
+	(await engine.promise).response.destroy();
+	await agent.end();
+	expect(agent.seen).toContain("[DONE]");
+	expect(station.calls).toMatchObject([{ complete: true, completionIds: [11, 12, 13] }]);
 });
 
 test("sentinel and impossible logprobs are clamped and marked, so that every number is finite", async () => {

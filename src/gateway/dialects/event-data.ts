@@ -1,4 +1,4 @@
-import { UpstreamFault } from "../fault.ts";
+import { faultOfStatus, UpstreamFault } from "../fault.ts";
 import { isObject, type JsonObject, toText } from "./protocol.ts";
 
 /** The JSON object an event carries. */
@@ -19,11 +19,11 @@ function tryParse(data: string): unknown {
 	}
 }
 
-/** An error told inside a stream that began well. */
+/** An error told inside a stream that began well; some engines say which status it would have been. */
 export function faultOfErrorEvent(error: unknown): UpstreamFault {
-	const message = isObject(error) ? toText(error.message) : toText(error);
-	return new UpstreamFault(
-		"provider_error",
-		`the model endpoint reported an error in its stream: ${(message ?? "no text").slice(0, 500)}`,
-	);
+	const text = (isObject(error) ? toText(error.message) : toText(error)) ?? "no text";
+	const status = isObject(error) ? Number(error.code ?? error.status) : Number.NaN;
+	if (status >= 400 && status < 600) return faultOfStatus(status, text, null);
+	const message = `the model endpoint reported an error in its stream: ${text.slice(0, 500)}`;
+	return new UpstreamFault("provider_error", message);
 }
