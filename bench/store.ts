@@ -61,6 +61,11 @@ async function measure(
 			"list, nothing matches two common filters",
 			() => store.list({ status: "done", taskId: "none" }, { limit: 50 }),
 		],
+		["list, done and a rare outcome", () => store.list({ status: "done", outcome: "budget" }, { limit: 50 })],
+		[
+			"list, label and a common outcome",
+			() => store.list({ label: { name: "run", value: "r5" }, outcome: "completed" }, { limit: 50 }),
+		],
 		["get", () => store.get("ro_25000")],
 		["events, one rollout", () => store.events("ro_25000", { after: 0, limit: 1000 })],
 		["group", () => store.group("gr_100")],

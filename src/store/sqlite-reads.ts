@@ -12,6 +12,7 @@ import {
 	toGroup,
 	toRollout,
 } from "./rows.ts";
+import { listRows } from "./sqlite-list.ts";
 import type { Statements } from "./statements.ts";
 import type { GroupSummary, Page, RolloutFilter } from "./store.ts";
 
@@ -38,28 +39,11 @@ export class SqliteReads {
 	}
 
 	list(filter: RolloutFilter, options: ListOptions): Page<Rollout> {
-		const cursor = readCursor(options.cursor);
-		const oldest = options.order === "oldest";
-		const conditions: [string, string | number | null | undefined][] = [
-			["l.name = ?", filter.label?.name],
-			["l.value = ?", filter.label?.value],
-			["r.status = ?", filter.status],
-			["r.outcome = ?", filter.outcome],
-			["r.task_id = ?", filter.taskId],
-			["r.group_id = ?", filter.groupId],
-			["r.batch_id = ?", filter.batchId],
-			[filter.label ? `l.position ${oldest ? ">" : "<"} ?` : `r.position ${oldest ? ">" : "<"} ?`, cursor],
-		];
-		const used = conditions.flatMap(([sql, value]) => (value == null ? [] : [{ sql, value }]));
-		// A label leads: its index is in order of position. The bulky body is joined last, for the page alone.
-		const from = filter.label ? "labels l CROSS JOIN rollouts r USING (position)" : "rollouts r";
-		const where = used.length > 0 ? `WHERE ${used.map(({ sql }) => sql).join(" AND ")}` : "";
-		const rows = this.#sql.all<RolloutRow>(
-			`SELECT r.*, b.request, b.summary FROM ${from} CROSS JOIN rollout_bodies b ON b.position = r.position
-			${where} ORDER BY ${filter.label ? "l" : "r"}.position ${oldest ? "ASC" : "DESC"} LIMIT ?`,
-			...used.map(({ value }) => value),
-			options.limit + 1,
-		);
+		const rows = listRows(this.#sql, filter, {
+			cursor: readCursor(options.cursor),
+			oldest: options.order === "oldest",
+			limit: options.limit + 1,
+		});
 		return toPage(rows, options.limit, toRollout);
 	}
 
