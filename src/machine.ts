@@ -10,7 +10,7 @@ import type { Job, JobEnd } from "./queue/queue.ts";
 import { ColdBoxes } from "./rollout/cold-boxes.ts";
 import { handle } from "./rollout/handle.ts";
 import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
-import { Turnstile } from "./rollout/turnstile.ts";
+import { Turnstile, Turnstiles } from "./rollout/turnstile.ts";
 import { WarmBoxes } from "./rollout/warm-boxes.ts";
 import type { SandboxProvider } from "./sandbox/sandbox.ts";
 import type { Store } from "./store/store.ts";
@@ -23,6 +23,7 @@ export interface MachineOptions {
 	store: Store;
 	warn: (message: string) => void;
 	gatewayLimits: Partial<GatewayLimits>;
+	onReaped: (boxes: number) => void;
 }
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
@@ -39,14 +40,15 @@ export function openMachine(options: MachineOptions): Machine {
 	const providers = new Map<string, Promise<SandboxProvider>>();
 
 	function provider(backend: string): Promise<SandboxProvider> {
-		const known = providers.get(backend) ?? openProvider(backend, warn).then((opened) => stack.use(opened));
+		const known =
+			providers.get(backend) ?? openProvider(backend, config.env, warn).then((opened) => stack.use(opened));
 		providers.set(backend, known);
 		return known;
 	}
 
 	async function reap(): Promise<void> {
 		for (const [name, opening] of providers) {
-			const reaped = opening.then((opened) => opened.reap());
+			const reaped = opening.then(async (opened) => options.onReaped(await opened.reap()));
 			await reaped.catch((error) => warn(`could not clean up old ${name} boxes: ${messageOf(error)}`));
 		}
 	}
@@ -69,6 +71,7 @@ export function openMachine(options: MachineOptions): Machine {
 				agent: opencode,
 				policies,
 				boxes,
+				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				verify,
 				provider,
 				env: config.env,
@@ -100,10 +103,16 @@ function openBoxes(
 }
 
 /** Each backend brings its own library; only what is used is loaded. */
-async function openProvider(backend: string, warn: (message: string) => void): Promise<SandboxProvider> {
+async function openProvider(
+	backend: string,
+	env: Config["env"],
+	warn: (message: string) => void,
+): Promise<SandboxProvider> {
 	switch (SandboxBackend.safeParse(backend).data) {
 		case "local":
 			return await (await import("./sandbox/local.ts")).openLocalProvider();
+		case "docker":
+			return await (await import("./sandbox/docker.ts")).openDockerProvider({ env });
 		case "process":
 			return await (await import("./sandbox/process.ts")).openProcessProvider({ warn });
 		default:

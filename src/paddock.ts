@@ -1,11 +1,11 @@
 import { hostname } from "node:os";
 import type { AgentMessage } from "./agent/agent.ts";
 import type { Config } from "./config.ts";
-import { UsageError } from "./errors.ts";
+import { messageOf, UsageError } from "./errors.ts";
 import { toResult } from "./export/result.ts";
 import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
-import { openMachine } from "./machine.ts";
+import { type Machine, openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import { newId } from "./model/id.ts";
@@ -74,6 +74,8 @@ export interface PaddockOptions {
 	gatewayLimits?: Partial<GatewayLimits>;
 	/** Hands back the store that all work is done on: metrics and spans listen there. */
 	watchStore?: (store: Store) => Store;
+	/** How many boxes of dead owners had to be destroyed. */
+	onReaped?: (boxes: number) => void;
 }
 
 /** The composition root: a Config becomes one object with the verbs. Nothing that runs agents is started before `work`. */
@@ -81,7 +83,15 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const warn = options.warn ?? (() => {});
 	await using stack = new AsyncDisposableStack();
 	const { store, queue } = await openBackend(config, stack, options.watchStore ?? ((bare) => bare));
-	const machine = stack.use(openMachine({ config, store, warn, gatewayLimits: options.gatewayLimits ?? {} }));
+	const machine = stack.use(
+		openMachine({
+			config,
+			store,
+			warn,
+			gatewayLimits: options.gatewayLimits ?? {},
+			onReaped: options.onReaped ?? (() => {}),
+		}),
+	);
 
 	async function enqueue(rollouts: Rollout[]): Promise<void> {
 		const unfinished = rollouts.filter((rollout) => rollout.status !== "done");
@@ -155,7 +165,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		endpoints: () => listEndpoints(config.env),
 		async sandboxes() {
 			const entries = machine.backends.map(
-				async (name) => [name, await (await machine.provider(name)).available()] as const,
+				async (name) => [name, await availability(machine, name)] as const,
 			);
 			return Object.fromEntries(await Promise.all(entries));
 		},
@@ -180,6 +190,15 @@ async function openBackend(
 	const { openBossQueue } = await import("./queue/boss.ts");
 	const store = watched(stack.use(await openPostgresStore({ url, home })));
 	return { store, queue: stack.use(await openBossQueue({ url, store })) };
+}
+
+/** A backend that cannot even be opened is one that is not available, and says why. */
+async function availability(machine: Machine, name: string): Promise<Availability> {
+	try {
+		return await (await machine.provider(name)).available();
+	} catch (error) {
+		return { ok: false, checks: [{ name, ok: false, detail: messageOf(error) }] };
+	}
 }
 
 /** Says no before anything is stored, in one sentence. */

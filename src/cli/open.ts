@@ -1,14 +1,19 @@
 import type { Config } from "../config.ts";
-import type { Paddock } from "../paddock.ts";
+import type { Paddock, PaddockOptions } from "../paddock.ts";
 import { type Console, printLine } from "./console.ts";
 
 /** Everything below is loaded only by commands that need it, so that help and usage errors come at once. */
-export async function openHere(config: Config, warn?: (message: string) => void): Promise<Paddock> {
+export async function openHere(
+	config: Config,
+	warn?: (message: string) => void,
+	options: Pick<PaddockOptions, "watchStore" | "onReaped"> = {},
+): Promise<Paddock> {
 	const { openPaddock } = await import("../paddock.ts");
-	if (warn === undefined) return openPaddock(config);
+	if (warn === undefined) return openPaddock(config, options);
 	// Once is enough, however many boxes have the same thing to say.
 	const said = new Set<string>();
 	return openPaddock(config, {
+		...options,
 		warn(message) {
 			if (said.has(message)) return;
 			said.add(message);

@@ -35,13 +35,16 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		const host = args.text("host") ?? "127.0.0.1";
 		const port = args.whole("port", { least: 0, most: 65_535 }) ?? 8000;
 		const config = { ...loaded, concurrency };
-		await using paddock = await openHere(config, warnOn(console));
 		const log = createLog({ level, secrets: secretsOf(config.env) });
 		const { openDoors } = await import("../openenv/doors.ts");
-		const { serve } = await import("../server/serve.ts");
+		const { openObservers, serve } = await import("../server/serve.ts");
+		await using observers = openObservers(config.env, log);
+		const { metrics, watch: watchStore } = observers;
+		const onReaped = (boxes: number) => metrics.onLeakedBoxes(boxes);
+		await using paddock = await openHere(config, warnOn(console), { watchStore, onReaped });
 		const doors = openDoors(paddock, { log });
 		await using serving = await serve(paddock, {
-			...{ host, port, log, onUpgrade: doors.onUpgrade },
+			...{ host, port, log, metrics, onUpgrade: doors.onUpgrade },
 			extraRoutes: (app) => doors.mount(app),
 		});
 		// Their long requests end before the server waits for the last request.

@@ -5,6 +5,7 @@ import type { SandboxProvider } from "../sandbox/sandbox.ts";
 import type { Store } from "../store/store.ts";
 import type { Verify } from "../verify/verify.ts";
 import type { ReadyBoxes } from "./ready-box.ts";
+import type { Turnstiles } from "./turnstile.ts";
 
 /** What the story needs of the world. */
 export interface Deps {
@@ -14,6 +15,8 @@ export interface Deps {
 	policies: PolicyServer;
 	boxes: ReadyBoxes;
 	verify: Verify;
+	/** At most so many agents work against one endpoint at a time. */
+	endpointSlots: Turnstiles;
 	provider(backend: string): Promise<SandboxProvider>;
 	/** For the endpoint catalog. */
 	env: Record<string, string | undefined>;

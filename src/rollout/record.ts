@@ -81,7 +81,8 @@ export class RolloutRecord {
 	/** Something broke, before, during or after the agent's turn. What was asked for from outside is not a failure. */
 	failed(error: unknown, signal: AbortSignal): void {
 		if (this.outcome === "failed" || this.outcome === "aborted") return;
-		if (signal.aborted && !(error instanceof RolloutError && error.boundary === "task")) this.ended("aborted", null);
+		if (signal.aborted && !(error instanceof RolloutError && error.boundary === "task"))
+			this.ended("aborted", null);
 		else this.ended("failed", toFailure(error));
 	}
 

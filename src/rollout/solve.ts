@@ -24,6 +24,7 @@ export async function solve(
 	const { request } = rollout;
 	const halt = new HaltSwitch();
 	using cast = await castEndpoint(rollout, deps);
+	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl);
 	await using tap = deps.gateway.open({
 		rolloutId: rollout.id,
 		attempt: rollout.attempt,

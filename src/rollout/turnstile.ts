@@ -25,3 +25,27 @@ export class Turnstile {
 		else this.#free++;
 	}
 }
+
+/** One turnstile for each name, for as long as somebody is inside or waiting. */
+export class Turnstiles {
+	readonly #width: number;
+	readonly #byName = new Map<string, { turnstile: Turnstile; users: number }>();
+
+	constructor(width: number) {
+		this.#width = width;
+	}
+
+	async enter(name: string): Promise<Disposable> {
+		const entry = this.#byName.get(name) ?? { turnstile: new Turnstile(this.#width), users: 0 };
+		this.#byName.set(name, entry);
+		entry.users++;
+		const turn = await entry.turnstile.enter();
+		return {
+			[Symbol.dispose]: () => {
+				turn[Symbol.dispose]();
+				entry.users--;
+				if (entry.users === 0) this.#byName.delete(name);
+			},
+		};
+	}
+}

@@ -26,16 +26,18 @@ describe("kill -9 at any moment", () => {
 		const env = { PADDOCK_HOME: home };
 		const serve = () => startDaemon(["serve", "--port", String(port), "--concurrency", "2"], env);
 		let server = await serve();
+		const owners = [server.pid];
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 		const ids = await submitMixed(client);
 		for (let kill = 0; kill < KILLS; kill++) {
 			await delay(300 + Math.random() * 5_000);
 			await server.kill9();
 			server = await serve();
+			owners.push(server.pid);
 		}
 		await expectAllRight(client, ids);
 		await server[Symbol.asyncDispose]();
-		expect(await orphans()).toEqual([]);
+		expect(await orphans(owners)).toEqual([]);
 	}, 900_000);
 
 	test("of workers on PostgreSQL: another takes over within 30 s, and every rollout ends once", async (context) => {
@@ -47,17 +49,19 @@ describe("kill -9 at any moment", () => {
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 		const work = () => startDaemon(["worker", "--concurrency", "1"], env);
 		const workers: Daemon[] = [await work(), await work()];
+		const owners = workers.map((worker) => worker.pid);
 		const ids = await submitMixed(client);
 		for (let kill = 0; kill < Math.ceil(KILLS / 4); kill++) {
 			await delay(1_000 + Math.random() * 6_000);
 			const victim = kill % workers.length;
 			await workers[victim]!.kill9();
 			workers[victim] = await work();
+			owners.push(workers[victim].pid);
 		}
 		await expectAllRight(client, ids);
 		for (const id of ids) expect(longestTakeover(await allEvents(client, id))).toBeLessThan(30);
 		for (const worker of workers) await worker[Symbol.asyncDispose]();
-		expect(await orphans()).toEqual([]);
+		expect(await orphans(owners)).toEqual([]);
 	}, 900_000);
 });
 
