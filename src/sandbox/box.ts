@@ -1,6 +1,6 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { RolloutError } from "../errors.ts";
-import { Control } from "./control.ts";
+import { Control, unresponsive } from "./control.ts";
 import { exec, lostMidway, toBoxError } from "./exec.ts";
 import { exists, list, readFile, request, writeFile } from "./files.ts";
 import { FROM_BOX, readFrame } from "./frames.ts";
@@ -14,7 +14,7 @@ const READY_TIMEOUT_MS = 30_000;
 /** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
 export async function openBox(options: BoxOptions): Promise<Box> {
 	options.signal?.throwIfAborted();
-	const control = new Control();
+	const control = new Control(options.answerTimeoutMs);
 	const doors: Doors = {
 		acceptControl: (connection) => control.accept(connection),
 		acceptGateway: (connection) => (options.onGateway ? options.onGateway(connection) : connection.destroy()),
@@ -91,7 +91,8 @@ export class Box implements Sandbox {
 
 	async connect(port: number): Promise<Duplex> {
 		const { connection } = await this.#control.open({ op: "connect", port });
-		const answer = await readFrame(connection);
+		const slow = setTimeout(() => this.#control.lose(unresponsive()), this.#control.answerTimeoutMs);
+		const answer = await readFrame(connection).finally(() => clearTimeout(slow));
 		if (answer?.type === FROM_BOX.result) return connection;
 		connection.destroy();
 		throw answer === null ? lostMidway(this.#control) : toBoxError(answer.payload);

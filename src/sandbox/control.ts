@@ -11,6 +11,10 @@ export interface Hello {
 	hidden: boolean;
 }
 
+const ANSWER_TIMEOUT_MS = 30_000;
+/** The box may open connections as it likes; the host keeps this many that lead nowhere. */
+const MAX_STRANGERS = 32;
+
 /** One operation in the box: what it sends and receives, and a way to signal the process behind it. */
 export interface Operation {
 	readonly connection: Duplex;
@@ -22,6 +26,8 @@ export interface Operation {
  * hello, or a connection without a nonce that was just given out over the first, is dropped.
  */
 export class Control {
+	/** How long the init may take to answer; agent code of its uid could have stopped it. */
+	readonly answerTimeoutMs: number;
 	readonly hello: Promise<Hello>;
 	#greet!: (hello: Hello) => void;
 	#refuse!: (error: Error) => void;
@@ -29,8 +35,11 @@ export class Control {
 	#lost: RolloutError | null = null;
 	readonly #awaited = new Map<string, { resolve: (d: Duplex) => void; reject: (e: Error) => void }>();
 	readonly #connections = new Set<Duplex>();
+	/** Connections that have not said who they are, oldest first. */
+	readonly #strangers = new Set<Duplex>();
 
-	constructor() {
+	constructor(answerTimeoutMs = ANSWER_TIMEOUT_MS) {
+		this.answerTimeoutMs = answerTimeoutMs;
 		this.hello = new Promise((resolve, reject) => {
 			this.#greet = resolve;
 			this.#refuse = reject;
@@ -41,8 +50,14 @@ export class Control {
 	/** For every connection that reaches the control socket, from whomever. */
 	accept(connection: Duplex): void {
 		this.#connections.add(connection);
+		this.#strangers.add(connection);
 		connection.on("error", () => connection.destroy());
-		connection.on("close", () => this.#connections.delete(connection));
+		connection.on("close", () => {
+			this.#connections.delete(connection);
+			this.#strangers.delete(connection);
+		});
+		const room = MAX_STRANGERS + this.#awaited.size;
+		if (this.#strangers.size > room) this.#strangers.values().next().value?.destroy();
 		readLine(connection).then(
 			(line) => this.#admit(connection, line),
 			() => connection.destroy(),
@@ -52,10 +67,11 @@ export class Control {
 	async open(request: Record<string, unknown>): Promise<Operation> {
 		if (this.#lost !== null) throw this.#lost;
 		const nonce = randomBytes(18).toString("base64url");
+		const slow = setTimeout(() => this.lose(unresponsive()), this.answerTimeoutMs);
 		const connection = await new Promise<Duplex>((resolve, reject) => {
 			this.#awaited.set(nonce, { resolve, reject });
 			this.#order({ open: nonce });
-		});
+		}).finally(() => clearTimeout(slow));
 		connection.write(encodeFrame(TO_BOX.request, JSON.stringify(request)));
 		return { connection, signal: (name) => this.#order({ signal: nonce, name }) };
 	}
@@ -78,6 +94,7 @@ export class Control {
 	}
 
 	#admit(connection: Duplex, line: string | null): void {
+		this.#strangers.delete(connection);
 		const message = parseObject(line);
 		const nonce = typeof message?.nonce === "string" ? message.nonce : "";
 		const waiting = this.#awaited.get(nonce);
@@ -103,6 +120,11 @@ export class Control {
 		const extra = await readFrame(connection).catch(() => null);
 		if (extra !== null) connection.destroy();
 	}
+}
+
+export function unresponsive(): RolloutError {
+	const message = "the box no longer answers: its init was stopped, or the machine is overloaded";
+	return new RolloutError("sandbox", "box_unresponsive", message, { retryable: true });
 }
 
 function parseObject(line: string | null): Record<string, unknown> | null {

@@ -156,28 +156,34 @@ export function isListed(network: Exclude<Network, "none">, host: string, port: 
 export function isPublic(address: string): boolean {
 	const family = net.isIP(address);
 	if (family === 0) return false;
-	if (family === 4) return !RESERVED.check(address, "ipv4") && !isOwn(address);
+	if (family === 4) return !RESERVED_V4.check(address, "ipv4") && !isOwn(address);
 	const inner = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
 	if (inner !== undefined) return isPublic(inner);
-	return !RESERVED.check(address, "ipv6") && !isOwn(address);
+	return !RESERVED_V6.check(address, "ipv6") && !isOwn(address);
 }
 
 function isOwn(address: string): boolean {
 	return Object.values(networkInterfaces()).some((list) => list?.some((entry) => entry.address === address));
 }
 
-const RESERVED = reserved();
+// Two lists, since a list of v6 ranges also matches v4 addresses in their mapped form.
+const RESERVED_V4 = blockList("ipv4", [
+	...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"],
+	...["192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"],
+	...["203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"],
+]);
+// Every range that can carry a v4 address inside is closed with the rest: ::/8, 64:ff9b::/16, 2001::/23, 2002::/16.
+const RESERVED_V6 = blockList("ipv6", [
+	...["::/8", "64:ff9b::/16", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "fc00::/7"],
+	...["fe80::/10", "fec0::/10", "ff00::/8"],
+]);
 
-function reserved(): BlockList {
+function blockList(family: "ipv4" | "ipv6", ranges: string[]): BlockList {
 	const list = new BlockList();
-	const v4 = ["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"];
-	v4.push("192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24");
-	v4.push("203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4");
-	// Every v6 range that can carry a v4 address is closed with the rest: ::/8, 64:ff9b::/16, 2002::/16, 2001::/23.
-	const v6 = ["::/8", "64:ff9b::/16", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "fc00::/7"];
-	v6.push("fe80::/10", "fec0::/10", "ff00::/8");
-	for (const range of v4) list.addSubnet(range.split("/")[0]!, Number(range.split("/")[1]), "ipv4");
-	for (const range of v6) list.addSubnet(range.split("/")[0]!, Number(range.split("/")[1]), "ipv6");
+	for (const range of ranges) {
+		const [address = "", bits] = range.split("/");
+		list.addSubnet(address, Number(bits), family);
+	}
 	return list;
 }
 

@@ -1,5 +1,5 @@
 import { RolloutError } from "../errors.ts";
-import type { Control } from "./control.ts";
+import { type Control, unresponsive } from "./control.ts";
 import { lostMidway, parseReply, sendInput, toBoxError } from "./exec.ts";
 import { FROM_BOX, readFrames } from "./frames.ts";
 import type { BoxEntry } from "./sandbox.ts";
@@ -54,9 +54,12 @@ export async function request(
 	const { connection } = await control.open(question);
 	const chunks: Buffer[] = [];
 	let size = 0;
+	const timer = setTimeout(() => control.lose(unresponsive()), control.answerTimeoutMs);
+	connection.on("drain", () => timer.refresh());
 	try {
 		if (input !== undefined) sendInput(connection, input);
 		for await (const { type, payload } of readFrames(connection)) {
+			timer.refresh();
 			if (type === FROM_BOX.result) return { reply: parseReply(payload), data: Buffer.concat(chunks) };
 			if (type === FROM_BOX.failed) throw toBoxError(payload);
 			size += payload.length;
@@ -66,6 +69,7 @@ export async function request(
 		}
 		throw lostMidway(control);
 	} finally {
+		clearTimeout(timer);
 		connection.destroy();
 	}
 }

@@ -36,6 +36,8 @@ export interface BoxOptions {
 	release(): Promise<void>;
 	signal?: AbortSignal;
 	readyTimeoutMs?: number;
+	/** How long the init may take to answer before the box counts as lost. */
+	answerTimeoutMs?: number;
 }
 
 export const CONTROL_SOCKET = "ctl.sock";

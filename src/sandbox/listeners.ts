@@ -8,6 +8,9 @@ import { type BoxOptions, CONTROL_SOCKET, type Doors, EGRESS_SOCKET, GATEWAY_SOC
 /** The longest path the kernel takes for a unix socket. */
 const MAX_SOCKET_PATH_BYTES = 107;
 
+/** Of one box on one socket: its appetite must not use up the host's descriptors. */
+const MAX_CONNECTIONS = 512;
+
 /** The host's listeners of one box. One socket per box says which box is calling, so no token is needed. */
 export async function listenForBox(options: BoxOptions, doors: Doors): Promise<{ close(): Promise<void> }> {
 	const folder = options.runDirectory;
@@ -40,6 +43,7 @@ async function listen(
 		connection.on("close", () => connections.delete(connection));
 		accept(connection);
 	});
+	server.maxConnections = MAX_CONNECTIONS;
 	await new Promise<void>((resolve, reject) => {
 		server.on("error", reject);
 		server.listen(path, resolve);

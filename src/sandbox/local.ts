@@ -30,22 +30,24 @@ export interface LocalOptions {
 	 */
 	runRoot?: string;
 	agentBinary?: string;
+	/** How long a box's init may take to answer before the box counts as lost. */
+	answerTimeoutMs?: number;
 }
 
 /** Boxes on this machine, by bubblewrap. */
 export async function openLocalProvider(options: LocalOptions = {}): Promise<SandboxProvider> {
-	return new LocalProvider(options.runRoot ?? defaultRunRoot(), options.agentBinary ?? null);
+	return new LocalProvider(options);
 }
 
 class LocalProvider implements SandboxProvider {
 	readonly name = "local";
 	readonly #root: string;
-	readonly #agentBinary: string | null;
+	readonly #options: LocalOptions;
 	readonly #open = new Set<Sandbox>();
 
-	constructor(root: string, agentBinary: string | null) {
-		this.#root = root;
-		this.#agentBinary = agentBinary;
+	constructor(options: LocalOptions) {
+		this.#root = options.runRoot ?? defaultRunRoot();
+		this.#options = options;
 	}
 
 	available(): Promise<Availability> {
@@ -55,7 +57,7 @@ class LocalProvider implements SandboxProvider {
 	async open(options: OpenOptions): Promise<Sandbox> {
 		const { spec, role = "agent" } = options;
 		const isRoot = process.getuid?.() === 0;
-		const staged = await stage(this.#root, this.#agentBinary ?? findAgentBinary(), isRoot);
+		const staged = await stage(this.#root, this.#options.agentBinary ?? findAgentBinary(), isRoot);
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "boxes", boxId);
 		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
@@ -82,6 +84,9 @@ class LocalProvider implements SandboxProvider {
 			runDirectory,
 			...(lease.uid === null ? {} : { socketOwner: lease.uid }),
 			...(options.signal === undefined ? {} : { signal: options.signal }),
+			...(this.#options.answerTimeoutMs === undefined
+				? {}
+				: { answerTimeoutMs: this.#options.answerTimeoutMs }),
 			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
 			...(egress === null ? {} : { onEgress: (connection: Duplex) => egress.accept(connection) }),
 			launch: () =>

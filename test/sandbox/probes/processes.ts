@@ -2,6 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { BoxSpec } from "../../../src/model/task.ts";
+import { openLocalProvider } from "../../../src/sandbox/local.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { never, type Probe, shell } from "./probe.ts";
 
@@ -69,6 +70,44 @@ export const processProbes: Probe[] = [
 			const flood = await box.exec([box.agentBinary, "-e", program], { cwd: "/", env: { BUN_BE_BUN: "1" } });
 			const grown = process.memoryUsage().rss - before;
 			return { contained: flood.exitCode === 7 && grown < 90e6, seen: "hung up on" };
+		},
+	},
+	{
+		name: "use up the host's descriptors",
+		run: async ({ provider }) => {
+			const held: { destroy(): void }[] = [];
+			const options = { spec: BoxSpec.parse({}), onGateway: (c: { destroy(): void }) => void held.push(c) };
+			await using own = await provider.open(options);
+			const before = (await readdir("/proc/self/fd")).length;
+			const program =
+				"let n=0;const net=require('net');for(let i=0;i<3000;i++){const c=net.connect(i%2?'/run/box/ctl.sock':'/run/box/gw.sock');" +
+				"c.on('error',()=>{});c.on('connect',()=>n++)};setTimeout(()=>{console.log(n);setInterval(()=>{},1e6)},2000)";
+			await using flood = await own.spawn([own.agentBinary, "-e", program], {
+				cwd: "/",
+				env: { BUN_BE_BUN: "1" },
+			});
+			await new Promise((resolve) => flood.stdout.once("data", resolve));
+			const grown = (await readdir("/proc/self/fd")).length - before;
+			const { stdout } = await own.exec(["echo", "answers"]);
+			return { contained: grown < 1200 && stdout === "answers\n", seen: `${grown} of 3000 kept` };
+		},
+	},
+	{
+		name: "stop the init and leave the host waiting",
+		run: async () => {
+			await using impatient = await openLocalProvider({ answerTimeoutMs: 1_000 });
+			const own = await impatient.open({
+				spec: BoxSpec.parse({}),
+				onGateway: (connection) => connection.destroy(),
+			});
+			await own.exec("(sleep 0.1; kill -STOP 2) > /dev/null 2>&1 & true").catch(() => {});
+			let code = "";
+			const note = (error: { code?: string }) => {
+				code = String(error.code);
+			};
+			while (code === "") await own.readFile("/etc/hosts").catch(note);
+			await own[Symbol.asyncDispose]();
+			return { contained: code === "box_unresponsive", seen: code };
 		},
 	},
 	{

@@ -1,0 +1,131 @@
+import { createServer, type Server } from "node:http";
+import net from "node:net";
+import { expect, test } from "vitest";
+import { BoxSpec } from "../../src/model/task.ts";
+import { Egress, isListed, isPublic } from "../../src/sandbox/egress.ts";
+import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { requirePart } from "../fixtures/parts.ts";
+
+test.each([
+	"127.0.0.1",
+	"10.1.2.3",
+	"172.16.0.1",
+	"192.168.1.1",
+	"169.254.169.254",
+	"100.64.0.1",
+	"0.0.0.0",
+	"224.0.0.1",
+])("%s is not public", (address) => expect(isPublic(address)).toBe(false));
+
+test.each([
+	"::1",
+	"::",
+	"fe80::1",
+	"fd00::1",
+	"::ffff:127.0.0.1",
+	"::ffff:7f00:1",
+	"64:ff9b::7f00:1",
+	"2002:7f00:1::",
+	"ff02::1",
+])("%s is not public", (address) => expect(isPublic(address)).toBe(false));
+
+test.each(["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111"])("%s is public", (address) => {
+	expect(isPublic(address)).toBe(true);
+});
+
+test("an allowlist names hosts, whole domains below a star, and ports", () => {
+	const network = { allow: ["example.org", "*.pypi.org", "git.example:9418"] };
+	const listed = (host: string, port: number) => isListed(network, host, port);
+	expect([listed("example.org", 443), listed("EXAMPLE.org.", 80), listed("files.pypi.org", 443)]).toEqual([
+		true,
+		true,
+		true,
+	]);
+	expect([listed("git.example", 9418), listed("git.example", 443)]).toEqual([true, false]);
+	expect([listed("evil-example.org", 443), listed("pypi.org", 443), listed("example.org", 22)]).toEqual([
+		false,
+		false,
+		false,
+	]);
+	expect(listed("example.org.evil.net", 443)).toBe(false);
+});
+
+test("a listed host is reached by CONNECT and by plain http; anything else is refused and on record", async () => {
+	await using world = await startWorld();
+	await using egress = new Egress({ network: { allow: ["good.example"] }, ...world.routes });
+	expect(await ask(egress, "CONNECT good.example:443 HTTP/1.1\r\n\r\n", "GET /hi HTTP/1.0\r\n\r\n")).toMatch(
+		/200 .*world \/hi/s,
+	);
+	expect(
+		await ask(
+			egress,
+			"GET http://good.example/plain?q=1 HTTP/1.1\r\nhost: good.example\r\nconnection: close\r\n\r\n",
+		),
+	).toMatch(/200 .*world \/plain\?q=1/s);
+	expect(await ask(egress, "CONNECT bad.example:443 HTTP/1.1\r\n\r\n")).toMatch(/^HTTP\/1.1 403/);
+	expect(egress.asked).toEqual([
+		{ host: "good.example", port: 443, allowed: true, reason: "allowed", count: 1 },
+		{ host: "good.example", port: 80, allowed: true, reason: "allowed", count: 1 },
+		{ host: "bad.example", port: 443, allowed: false, reason: "not on the allowlist", count: 1 },
+	]);
+});
+
+test("a listed name that leads to a private address leads nowhere, whichever of its addresses it is", async () => {
+	await using world = await startWorld();
+	const resolve = async () => ["1.1.1.1", "127.0.0.1"];
+	await using egress = new Egress({ network: "internet", dial: world.routes.dial, resolve });
+	expect(await ask(egress, "CONNECT rebinding.example:443 HTTP/1.1\r\n\r\n")).toMatch(/^HTTP\/1.1 403/);
+	expect(await ask(egress, "CONNECT 127.0.0.1:80 HTTP/1.1\r\n\r\n")).toMatch(/^HTTP\/1.1 403/);
+	expect(await ask(egress, "CONNECT [::1]:80 HTTP/1.1\r\n\r\n")).toMatch(/^HTTP\/1.1 403/);
+	expect(
+		await ask(egress, "GET http://169.254.169.254/latest HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"),
+	).toMatch(/403/);
+	expect(egress.asked.every((entry) => !entry.allowed)).toBe(true);
+});
+
+test("in a box with an allowlist the proxy is the only way out, and what was asked for is on record", async (context) => {
+	await using provider = await openLocalProvider();
+	requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
+	const spec = BoxSpec.parse({ network: { allow: ["listed.invalid"] } });
+	await using box = await provider.open({ spec, onGateway: (c) => c.destroy() });
+	const port = "${HTTPS_PROXY##*:}";
+	const connect = (host: string) =>
+		box.exec(
+			`exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'CONNECT ${host}:443 HTTP/1.1\\r\\n\\r\\n' >&3; head -n 1 <&3`,
+		);
+	expect((await connect("other.invalid")).stdout).toContain("403");
+	expect((await connect("listed.invalid")).stdout).toContain("403");
+	expect(box.facts.networkAsked).toMatchObject([
+		{ host: "other.invalid", reason: "not on the allowlist" },
+		{ host: "listed.invalid", reason: "no such name" },
+	]);
+	expect((await box.exec("exec 3<>/dev/tcp/1.1.1.1/443")).stderr).toContain("unreachable");
+});
+
+/** A server that stands for the outside, and routes that lead every public address to it. */
+async function startWorld() {
+	const server: Server = createServer((request, response) => response.end(`world ${request.url}`));
+	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+	const { port } = server.address() as net.AddressInfo;
+	return {
+		routes: { resolve: async () => ["1.1.1.1"], dial: () => net.connect(port, "127.0.0.1") },
+		[Symbol.asyncDispose]: async () => void server.close(),
+	};
+}
+
+/** What the proxy answers; what follows is sent once a tunnel stands. */
+async function ask(egress: Egress, head: string, body?: string): Promise<string> {
+	const server = net.createServer((connection) => egress.accept(connection));
+	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+	const socket = net.connect((server.address() as net.AddressInfo).port, "127.0.0.1");
+	socket.write(head);
+	let text = "";
+	let sent = false;
+	for await (const chunk of socket) {
+		text += chunk;
+		if (body !== undefined && !sent && text.includes("\r\n\r\n")) socket.write(body);
+		sent = true;
+	}
+	server.close();
+	return text;
+}
