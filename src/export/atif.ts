@@ -7,6 +7,7 @@ import { isMessage } from "./breaks.ts";
 export interface AtifOptions {
 	/** Each step then repeats its whole prompt as ids: the file grows with the square of the turns. */
 	withPromptIds?: boolean;
+	/** Where the rollout's own record does not say. */
 	agentVersion?: string;
 }
 
@@ -30,16 +31,18 @@ export async function toTrajectory(
 	);
 	if (!main) return null;
 	link([main, ...others], others);
+	const recorded = rollout.summary?.box.agentVersion;
+	const version = typeof recorded === "string" ? recorded : (options.agentVersion ?? "unknown");
 	const notes = toNotes(totals);
 	return {
-		...document(main, options),
+		...document(main, version),
 		final_metrics: {
 			total_prompt_tokens: totals.prompt,
 			total_completion_tokens: totals.completion,
 			total_cached_tokens: totals.cached,
 			total_steps: main.writer.steps.length,
 		},
-		...(others.length > 0 && { subagent_trajectories: others.map((session) => document(session, options)) }),
+		...(others.length > 0 && { subagent_trajectories: others.map((session) => document(session, version)) }),
 		...(notes !== null && { notes }),
 		extra: {
 			rollout_id: rollout.id,
@@ -87,14 +90,14 @@ function begin(id: string, call: ModelCall, options: AtifOptions): Session {
 	};
 }
 
-function document(session: Session, options: AtifOptions): Trajectory {
+function document(session: Session, version: string): Trajectory {
 	return {
 		schema_version: "ATIF-v1.7",
 		session_id: session.id,
 		trajectory_id: session.id,
 		agent: {
 			name: "opencode",
-			version: options.agentVersion ?? "unknown",
+			version,
 			...(session.model !== null && { model_name: session.model }),
 			...(session.tools.length > 0 && { tool_definitions: session.tools }),
 			...(session.agentName !== null && { extra: { agent: session.agentName } }),

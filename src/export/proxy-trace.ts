@@ -34,7 +34,6 @@ function toProxyTraceRecord(rollout: Rollout, call: ModelCall) {
 		timestamp: turn.timestamp,
 	};
 }
-export type ProxyTraceRecord = ReturnType<typeof toProxyTraceRecord>;
 
 function toChatCompletion(call: ModelCall) {
 	return {

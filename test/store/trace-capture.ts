@@ -1,10 +1,11 @@
+import { createReadStream } from "node:fs";
 import { appendFile, rm } from "node:fs/promises";
-import { TraceWriter } from "../../src/store/trace-log.ts";
+import { readCalls, TraceWriter } from "../../src/store/trace-log.ts";
 import { longRollout } from "./trace-long.ts";
 
 /**
  * Run as a program of its own (`node --expose-gc trace-capture.ts <file> <turns> <tokens>`): captures a long rollout into a
- * file and prints what it took. `liveBytes` is the highest growth of what capture holds on to, `peakBytes` the highest
+ * file, reads it back, and prints what it took. `liveBytes` is the highest growth of what capture holds on to, `peakBytes` the highest
  * of all memory in use, garbage and the conversation itself included.
  */
 const [file, turns, tokens] = process.argv.slice(2);
@@ -19,7 +20,16 @@ const inUse = () => {
 
 collect();
 const before = inUse();
-const figures = { calls: 0, traceBytes: 0, jsonBytes: 0, liveBytes: 0, peakBytes: 0, writeMs: 0 };
+const figures = {
+	calls: 0,
+	readCalls: 0,
+	readTokens: 0,
+	traceBytes: 0,
+	jsonBytes: 0,
+	liveBytes: 0,
+	peakBytes: 0,
+	writeMs: 0,
+};
 const writer = new TraceWriter(async (bytes) => {
 	figures.traceBytes += bytes.length;
 	figures.peakBytes = Math.max(figures.peakBytes, inUse() - before);
@@ -35,6 +45,10 @@ for (const call of longRollout(Number(turns), Number(tokens))) {
 		collect();
 		figures.liveBytes = Math.max(figures.liveBytes, inUse() - before);
 	}
+}
+for await (const call of readCalls(() => createReadStream(file))) {
+	figures.readCalls++;
+	figures.readTokens = call.promptIds.length + call.completionIds.length;
 }
 await rm(file);
 console.log(JSON.stringify(figures));
