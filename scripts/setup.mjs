@@ -1,13 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, utimesSync } from "node:fs";
+import { existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { findBundledNode, isNodeNewEnough, ROOT } from "./node24.mjs";
-import { RUN_PARTS, SYSTEM_FOLDERS, TEST_PARTS } from "./system-packages.mjs";
+import { PYTHON_FOLDER, PYTHON_PACKAGES, RUN_PARTS, SYSTEM_FOLDERS, TEST_PARTS } from "./system-packages.mjs";
 
 /** Brings whatever is missing; silent and quick when nothing is. Ends the process with one clear message when it cannot. */
 export function ensureReady(options = {}) {
 	ensureDependencies();
 	ensureParts(options.everything ? [...RUN_PARTS, ...TEST_PARTS] : RUN_PARTS);
+	if (options.everything) ensurePython();
 }
 
 export function ensureDependencies() {
@@ -29,7 +30,7 @@ export function ensureDependencies() {
 }
 
 function ensureParts(parts) {
-	const missing = parts.filter((part) => !isOnPath(part.command));
+	const missing = parts.filter((part) => !isPresent(part));
 	if (missing.length === 0) return;
 	const packages = missing.map((part) => part.apt);
 	if (canUseApt()) {
@@ -44,6 +45,17 @@ function ensureParts(parts) {
 	fail(
 		`These programs are missing:\n${lines.join("\n")}\nInstall them, e.g. on Debian or Ubuntu: sudo apt-get install ${packages.join(" ")}`,
 	);
+}
+
+function ensurePython() {
+	const folder = join(ROOT, PYTHON_FOLDER);
+	const stamp = join(folder, "installed.txt");
+	const wanted = PYTHON_PACKAGES.join("\n");
+	if (existsSync(stamp) && readFileSync(stamp, "utf8") === wanted) return;
+	say(`Installing ${PYTHON_PACKAGES.join(", ")} (pip) …`);
+	runQuietly("python3", ["-m", "venv", folder], "python3 -m venv failed");
+	runQuietly(join(folder, "bin", "pip"), ["install", "--quiet", ...PYTHON_PACKAGES], "pip install failed");
+	writeFileSync(stamp, wanted);
 }
 
 function dependenciesAreFresh() {
@@ -72,6 +84,11 @@ function lockKnowsThisPlatform() {
 	} catch {
 		return false;
 	}
+}
+
+function isPresent(part) {
+	if (!isOnPath(part.command)) return false;
+	return part.probe === undefined || spawnSync(part.command, part.probe, { stdio: "ignore" }).status === 0;
 }
 
 function isOnPath(command) {

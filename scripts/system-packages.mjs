@@ -1,6 +1,7 @@
 /**
- * What the machine itself must bring, in one list: `command` is looked for on PATH, `apt` is the Debian/Ubuntu
- * package that brings it, `why` is said to people who have to install it by hand.
+ * What the machine itself must bring, in one list: `command` is looked for on PATH (and has to succeed with the
+ * arguments `probe`, where there are any), `apt` is the Debian/Ubuntu package that brings it, `why` is said to people
+ * who have to install it by hand.
  */
 export const RUN_PARTS = [
 	{ command: "bwrap", apt: "bubblewrap", why: "builds the local sandbox" },
@@ -17,8 +18,18 @@ export const TEST_PARTS = [
 	{ command: "podman", apt: "podman", why: "tests of the docker sandbox without a daemon" },
 	{ command: "runc", apt: "runc", why: "the container runtime of those tests" },
 	{ command: "debootstrap", apt: "debootstrap", why: "builds the image of those tests" },
+	{
+		command: "python3",
+		probe: ["-c", "import ensurepip, venv"],
+		apt: "python3-venv",
+		why: "tests against Python clients",
+	},
 	{ command: "tmux", apt: "tmux", why: "tests of the live progress display" },
 ];
+
+/** Python packages that tests speak to, in an environment of their own. */
+export const PYTHON_FOLDER = ".paddock/openenv";
+export const PYTHON_PACKAGES = ["openenv==0.4.2"];
 
 /** Commands that live where only root's PATH looks. */
 export const SYSTEM_FOLDERS = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
