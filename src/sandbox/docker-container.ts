@@ -10,8 +10,8 @@ import type { Staged } from "./staging.ts";
 import { Tail } from "./tail.ts";
 
 const OPEN_FILES = 8192;
-/** Counted over all containers of one uid, so it only has to exist. */
-const PROCESSES_OF_UID = 4096;
+/** The last resort where boxes share a uid; each container's own limit is the engine's. */
+export const PROCESSES_OF_UID = 4096;
 const REMOVE_ATTEMPTS = 200;
 
 export interface ContainerPlan {
@@ -37,7 +37,7 @@ export async function startContainer(engine: Engine, plan: ContainerPlan): Promi
 		const sink = new PassThrough().on("data", (chunk: Buffer) => words.push(chunk));
 		engine.docker.modem.demuxStream(output, sink, sink);
 		const exited = new Promise<string>((resolve) => {
-			const end = () => resolve(`the box ended: ${words.text().trim().split("\n").at(-1) || "no last words"}`);
+			const end = () => resolve(`the box ended: ${lastWords(words) || "no last words"}`);
 			output.once("end", end);
 			output.once("close", end);
 			output.once("error", end);
@@ -131,7 +131,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			Memory: limits.memoryBytes,
 			MemorySwap: limits.memoryBytes,
 			NanoCpus: Math.round(spec.cpus * 1e9),
-			PidsLimit: spec.pids,
+			PidsLimit: limits.pids,
 			ShmSize: SHM_BYTES,
 			Ulimits: [
 				{ Name: "nofile", Soft: OPEN_FILES, Hard: OPEN_FILES },
@@ -141,7 +141,8 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			],
 			Tmpfs: {
 				"/tmp": `rw,exec,nosuid,nodev,mode=1777,size=${TMP_BYTES}`,
-				[plan.init.home]: `rw,exec,nosuid,nodev,mode=0755,uid=${uid},gid=${uid},size=${spec.diskMb * 1024 * 1024}`,
+				[plan.init.home]:
+					`rw,exec,nosuid,nodev,mode=0755,uid=${uid},gid=${uid},size=${spec.diskMb * 1024 * 1024}`,
 			},
 			Mounts: [
 				mount(staged.agent, AGENT_PATH),
@@ -151,4 +152,10 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			LogConfig: { Type: "none", Config: {} },
 		},
 	};
+}
+
+/** The runtime signs its crash reports; what it says before that is the reason. */
+function lastWords(words: Tail): string | undefined {
+	const lines = words.text().trim().split("\n");
+	return lines.find((line) => line.startsWith("error:")) ?? lines.at(-1);
 }

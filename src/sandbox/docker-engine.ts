@@ -51,7 +51,8 @@ export async function askEngine({ docker, socket }: Engine): Promise<EngineFacts
 		const options: string[] = info.SecurityOptions ?? [];
 		return {
 			version: `${podman ? "Podman" : "Docker"} ${version.Version}`,
-			remoteFiles: /desktop|colima|lima|orbstack/i.test(system) || process.platform !== "linux" ? system : null,
+			remoteFiles:
+				/desktop|colima|lima|orbstack/i.test(system) || process.platform !== "linux" ? system : null,
 			rootless: options.some((option) => option.includes("rootless")),
 			podman,
 		};

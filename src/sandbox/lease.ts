@@ -13,7 +13,7 @@ export const Lease = z.object({
 	boxId: z.string(),
 	owner: Owner,
 	/** Dedicated to this box; null where boxes run under the owner's uid. */
-	uid: z.int().min(60_000).nullable(),
+	uid: z.int().min(59_000).nullable(),
 	runDirectory: z.string(),
 	cgroup: z.object({ version: z.enum(["v2", "v1", "none"]), folders: z.array(z.string()), note: z.string() }),
 	createdAt: z.string(),
@@ -21,6 +21,8 @@ export const Lease = z.object({
 export type Lease = z.infer<typeof Lease>;
 
 const FIRST_UID = 60_000;
+/** Containers have their own numbers: their records are kept, and their processes found, elsewhere. */
+export const FIRST_CONTAINER_UID = 59_000;
 /** systemd's own ranges begin above. */
 const UID_COUNT = 577;
 
@@ -29,10 +31,11 @@ export async function takeLease(
 	folder: string,
 	dedicatedUid: boolean,
 	describe: (uid: number | null) => Promise<Omit<Lease, "owner" | "uid" | "createdAt">>,
+	firstUid = FIRST_UID,
 ): Promise<{ lease: Lease; path: string }> {
 	await mkdir(folder, { recursive: true, mode: 0o700 });
 	const owner = await describeSelf();
-	const slots = dedicatedUid ? await freeUids(folder) : [null];
+	const slots = dedicatedUid ? await freeUids(folder, firstUid) : [null];
 	for (const uid of slots) {
 		const description = await describe(uid);
 		const lease = { ...description, owner, uid, createdAt: new Date().toISOString() };
@@ -126,11 +129,11 @@ async function isStillDying(folder: string, uid: number): Promise<boolean> {
 	return (await leaseNames(folder)).some((name) => name.startsWith(`${uid}.reaping-`));
 }
 
-async function freeUids(folder: string): Promise<number[]> {
+async function freeUids(folder: string, firstUid: number): Promise<number[]> {
 	const taken = new Set((await leaseNames(folder)).map((name) => Number(name.split(".")[0])));
 	const passwd = await readFile("/etc/passwd", "utf8");
 	for (const line of passwd.split("\n")) taken.add(Number(line.split(":")[2]));
-	const uids = Array.from({ length: UID_COUNT }, (_, index) => FIRST_UID + index);
+	const uids = Array.from({ length: UID_COUNT }, (_, index) => firstUid + index);
 	return uids.filter((uid) => !taken.has(uid));
 }
 
