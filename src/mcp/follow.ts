@@ -72,11 +72,16 @@ class ProgressReport {
 	send(): void {
 		this.#reports += 1;
 		const counts = [
-			[this.#setups, "setup commands"],
-			[this.#calls, "model calls"],
-			[this.#tokens, "tokens"],
-			[this.#checks, "verify commands"],
-		].flatMap(([count, what]) => (count === 0 ? [] : [`${count} ${what}`]));
+			count(this.#setups, "setup command"),
+			count(this.#calls, "model call"),
+			count(this.#tokens, "token"),
+			count(this.#checks, "verify command"),
+		].filter((text) => text !== null);
 		this.#send?.({ progress: this.#reports, message: [this.#phase, ...counts].join(", ") });
 	}
+}
+
+function count(number: number, what: string): string | null {
+	if (number === 0) return null;
+	return `${number} ${what}${number === 1 ? "" : "s"}`;
 }

@@ -65,7 +65,7 @@ test("run_rollout reports growing progress and answers structured and as text", 
 	const counts = progress.map((report) => report.progress);
 	expect(counts).toEqual([...counts].sort((a, b) => a - b));
 	expect(new Set(counts).size).toBe(counts.length);
-	expect(progress.map((report) => report.message).join("\n")).toContain("agent, 1 model calls, 5 tokens");
+	expect(progress.map((report) => report.message).join("\n")).toContain("agent, 1 model call, 5 tokens");
 });
 
 test("a cancelled run_rollout ends as aborted", async ({ client, paddock }) => {
@@ -259,7 +259,7 @@ test("over stdio the same tools answer, and the end of input ends the server and
 			_meta: { progressToken: "p" },
 		},
 	});
-	for await (const line of lines) if (JSON.stringify(line).includes('"message":"agent, 1 model calls')) break;
+	for await (const line of lines) if (JSON.stringify(line).includes('"message":"agent, 1 model call')) break;
 	stdin.end();
 	await ended;
 	const [rollout] = (await paddock.store.list({}, { limit: 1 })).items;

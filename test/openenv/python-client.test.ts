@@ -1,22 +1,15 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { expect, type TestContext, test } from "vitest";
-import { requirePart } from "../fixtures/parts.ts";
+import { expect, test } from "vitest";
 import { serveDoors } from "./doors.ts";
 import { openPlayingPaddock } from "./playing-paddock.ts";
+import { python, requireOpenEnv } from "./python.ts";
 
 const run = promisify(execFile);
-const python = resolve(process.env.PADDOCK_OPENENV_PYTHON ?? ".paddock/openenv/bin/python");
 const script = join(import.meta.dirname, "python_client.py");
 /** The package takes many seconds to import on a busy machine. */
 const PATIENCE_MS = 240_000;
-
-function requireOpenEnv(context: TestContext): void {
-	const how = "python3 -m venv .paddock/openenv && .paddock/openenv/bin/pip install openenv==0.4.2";
-	requirePart(context, "the Python package openenv", existsSync(python), how);
-}
 
 test(
 	"the unmodified Python client resets, lists, runs, times out and calls again, and closes",
