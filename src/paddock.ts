@@ -76,13 +76,15 @@ export interface PaddockOptions {
 	watchStore?: (store: Store) => Store;
 	/** How many boxes of dead owners had to be destroyed. */
 	onReaped?: (boxes: number) => void;
+	/** Whether a worker here also takes what a dead process left unfinished. True unless said otherwise. */
+	adopt?: boolean;
 }
 
 /** The composition root: a Config becomes one object with the verbs. Nothing that runs agents is started before `work`. */
 export async function openPaddock(config: Config, options: PaddockOptions = {}): Promise<Paddock> {
 	const warn = options.warn ?? (() => {});
 	await using stack = new AsyncDisposableStack();
-	const { store, queue } = await openBackend(config, stack, options.watchStore ?? ((bare) => bare));
+	const { store, queue } = await openBackend(config, options, stack);
 	const machine = stack.use(
 		openMachine({
 			config,
@@ -176,20 +178,23 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 
 async function openBackend(
 	config: Config,
+	options: PaddockOptions,
 	stack: AsyncDisposableStack,
-	watched: (store: Store) => Store,
 ): Promise<{ store: Store; queue: Queue }> {
-	const { databaseUrl: url, home } = config;
+	const { databaseUrl: url, home, env } = config;
+	const { watchStore = (bare: Store) => bare, adopt = true, warn } = options;
+	const onError = (error: unknown, rolloutId: string | null) =>
+		warn?.(`queue${rolloutId === null ? "" : `, ${rolloutId}`}: ${messageOf(error)}`);
 	if (url === null) {
 		const { openSqliteStore } = await import("./store/sqlite.ts");
 		const { openEmbeddedQueue } = await import("./queue/embedded.ts");
-		const store = watched(stack.use(await openSqliteStore({ home })));
-		return { store, queue: stack.use(await openEmbeddedQueue({ store, home })) };
+		const store = watchStore(stack.use(await openSqliteStore({ home })));
+		return { store, queue: stack.use(await openEmbeddedQueue({ store, home, adopt, onError })) };
 	}
 	const { openPostgresStore } = await import("./store/postgres.ts");
 	const { openBossQueue } = await import("./queue/boss.ts");
-	const store = watched(stack.use(await openPostgresStore({ url, home })));
-	return { store, queue: stack.use(await openBossQueue({ url, store })) };
+	const store = watchStore(stack.use(await openPostgresStore({ url, home, env })));
+	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
 }
 
 /** A backend that cannot even be opened is one that is not available, and says why. */

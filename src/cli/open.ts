@@ -6,7 +6,7 @@ import { type Console, printLine } from "./console.ts";
 export async function openHere(
 	config: Config,
 	warn?: (message: string) => void,
-	options: Pick<PaddockOptions, "watchStore" | "onReaped"> = {},
+	options: Omit<PaddockOptions, "warn"> = {},
 ): Promise<Paddock> {
 	const { openPaddock } = await import("../paddock.ts");
 	if (warn === undefined) return openPaddock(config, options);

@@ -24,7 +24,7 @@ export interface Runner extends AsyncDisposable {
 /** The embedded store, and a worker in this very process. */
 export async function openLocalRunner(config: Config, warn: (message: string) => void): Promise<Runner> {
 	await using stack = new AsyncDisposableStack();
-	const paddock = stack.use(await openHere(config, warn));
+	const paddock = stack.use(await openHere(config, warn, { adopt: false }));
 	await requireSandbox(paddock, config.sandbox);
 	const { queued, running } = await paddock.store.counts();
 	const owned = stack.move();

@@ -14,7 +14,9 @@ export async function handle(job: Job, deps: Deps, workerId: string): Promise<Jo
 	const { store } = deps;
 	const rollout = await store.begin(job.rolloutId, workerId);
 	if (rollout === null) return "done";
-	if (rollout.attempt > rollout.request.maxAttempts) {
+	// An attempt that was handed back in good order is not one that failed.
+	const tries = rollout.attempt - (rollout.handedBack ?? 0);
+	if (tries > rollout.request.maxAttempts) {
 		await store.finish(rollout.id, rollout.attempt, {
 			outcome: "failed",
 			reward: null,
@@ -27,11 +29,11 @@ export async function handle(job: Job, deps: Deps, workerId: string): Promise<Jo
 	const end = await run(rollout, deps, AbortSignal.any([stop.signal, job.signal]));
 	if (job.signal.aborted && !stop.signal.aborted && end.outcome === "aborted") {
 		// Drained, not aborted: the rollout goes back unharmed.
-		await store.requeue(rollout.id, rollout.attempt, HANDED_BACK);
+		await store.requeue(rollout.id, rollout.attempt, HANDED_BACK, { handedBack: true });
 		return "retry";
 	}
 	const again =
-		end.failure?.retryable === true && rollout.attempt < rollout.request.maxAttempts && !stop.signal.aborted;
+		end.failure?.retryable === true && tries < rollout.request.maxAttempts && !stop.signal.aborted;
 	if (again && (await store.requeue(rollout.id, rollout.attempt, end.failure!))) return "retry";
 	await store.finish(rollout.id, rollout.attempt, end);
 	return "done";
