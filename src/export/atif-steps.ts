@@ -1,5 +1,5 @@
 import type { ModelCall } from "../model/call.ts";
-import type { Content, ContentPart, ObservationResult, Step, StepMetrics, ToolCall } from "./atif-schema.ts";
+import type { Content, ContentPart, Step, StepMetrics, ToolCall } from "./atif-schema.ts";
 import {
 	isEmptyAssistant,
 	isMessage,
@@ -74,15 +74,17 @@ export class StepWriter {
 		}
 	}
 
-	/** Hangs a tool's result on the latest step that made the call; false when there is none. */
+	/** Hangs a tool's result on the step that made the call, and on its copies; false when there is none. */
 	#observe(message: Message): boolean {
 		const id = message.tool_call_id;
-		const asked = this.steps.findLast((step) => step.tool_calls?.some((call) => call.tool_call_id === id));
-		if (!asked || typeof id !== "string") return false;
-		const result: ObservationResult = { source_call_id: id, content: toContent(message.content) };
-		asked.observation ??= { results: [] };
-		const same = asked.observation.results.findIndex((known) => known.source_call_id === id);
-		if (same < 0) asked.observation.results.push(result);
+		const asked = this.steps.filter((step) => step.tool_calls?.some((call) => call.tool_call_id === id));
+		if (asked.length === 0 || typeof id !== "string") return false;
+		for (const step of asked) {
+			step.observation ??= { results: [] };
+			const { results } = step.observation;
+			if (results.every((known) => known.source_call_id !== id))
+				results.push({ source_call_id: id, content: toContent(message.content) });
+		}
 		return true;
 	}
 

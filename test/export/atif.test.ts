@@ -151,6 +151,21 @@ describe("an ATIF trajectory", () => {
 		expect(trajectory.steps[3]).toMatchObject({ source: "agent", llm_call_count: 0 });
 	});
 
+	test("a result first seen after a compaction also reaches the step that asked for it", async () => {
+		const engine = new ToyEngine();
+		engine.call(START, asks("bash", "{}"));
+		engine.call([system("summarise"), user("all")], assistant("short"), { purpose: "compaction", tools: [] });
+		engine.call(
+			[START[0]!, user("so far?"), assistant("short"), asks("bash", "{}"), tool("ok")],
+			assistant("done"),
+		);
+		const { steps } = AtifTrajectory.parse(await toTrajectory(rollout, streamed(engine.calls)));
+		const asking = steps.filter((step) => step.tool_calls);
+		expect(asking.map((step) => step.is_copied_context ?? false)).toEqual([false, true]);
+		for (const step of asking)
+			expect(step.observation?.results).toEqual([{ source_call_id: "c1", content: "ok" }]);
+	});
+
 	test("of a rollout without calls does not exist", async () => {
 		expect(await toTrajectory(rollout, streamed([]))).toBeNull();
 	});
