@@ -53,10 +53,12 @@ function final(code: string, message: string, status: number): UpstreamFault {
 	return new UpstreamFault(code, message, { status, retryable: false });
 }
 
-/** A transport error → what it means. */
-export function faultOfError(error: Error & { code?: string }, hasAnswered: boolean): UpstreamFault {
+/** A fault, or a transport error → what it means; null for anything else, which is a bug of ours. */
+export function faultOfError(error: unknown, hasAnswered: boolean): UpstreamFault | null {
 	if (error instanceof UpstreamFault) return error;
-	const code = error.code ?? "";
+	// Every error of a socket, of TLS and of undici has a code.
+	if (!(error instanceof Error) || !("code" in error) || error instanceof TypeError) return null;
+	const code = String(error.code);
 	if (code === "UND_ERR_HEADERS_TIMEOUT")
 		return new UpstreamFault(
 			"provider_hang",
@@ -65,14 +67,8 @@ export function faultOfError(error: Error & { code?: string }, hasAnswered: bool
 	if (code === "UND_ERR_BODY_TIMEOUT")
 		return new UpstreamFault("provider_hang", "the model endpoint fell silent in the middle of its answer");
 	if (hasAnswered)
-		return new UpstreamFault(
-			"provider_truncated",
-			`the model endpoint broke off its answer (${code || error.message})`,
-		);
-	return new UpstreamFault(
-		"provider_unreachable",
-		`the model endpoint cannot be reached (${code || error.message})`,
-	);
+		return new UpstreamFault("provider_truncated", `the model endpoint broke off its answer (${code})`);
+	return new UpstreamFault("provider_unreachable", `the model endpoint cannot be reached (${code})`);
 }
 
 /** The human part of an error body, short. */

@@ -132,8 +132,8 @@ export class Handler {
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
 		const engine = await this.#parts.engines.know(tap.options.endpoint);
-		const { dispatcher, limits } = this.#parts;
-		await relay(read, reply, tap, flight, { dispatcher, engine, limits });
+		const { dispatcher, limits, log } = this.#parts;
+		await relay(read, reply, tap, flight, { dispatcher, engine, limits, log });
 	}
 
 	/** Why no further call may go upstream; the rollout is told so. */

@@ -6,15 +6,17 @@ import { toCallSummary } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
+import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./endings.ts";
 import { type Engine, learnFromAnswer, learnFromFault, toLosses } from "./engines.ts";
 import { faultOfError, type UpstreamFault } from "./fault.ts";
-import { codeForAgent, judge } from "./guards.ts";
+import { judge } from "./guards.ts";
 import type { GatewayLimits } from "./limits.ts";
+import type { GatewayLog } from "./log.ts";
 import { type Patched, patchRequest } from "./patch.ts";
 import type { Origin } from "./purpose.ts";
 import { receive } from "./receive.ts";
 import type { AgentReply } from "./reply.ts";
-import type { CutError, Flight, RolloutTap } from "./tap.ts";
+import type { Flight, RolloutTap } from "./tap.ts";
 import { toForwarded } from "./upstream.ts";
 
 /** One request of the agent, read and understood. */
@@ -31,6 +33,7 @@ export interface RelayParts {
 	dispatcher: Dispatcher;
 	engine: Engine;
 	limits: GatewayLimits;
+	log: GatewayLog;
 }
 
 /** Patch → upstream → agent, with one record at the end, whatever happened. */
@@ -65,12 +68,6 @@ interface Call {
 	clippedByBudget: boolean;
 }
 
-/** How it ended, and what the agent is to see of that once it is recorded. */
-interface Ending extends CallEnding {
-	deliver: () => void;
-	stop?: Failure;
-}
-
 /** Tries until there is an answer, or no hope. */
 async function converse(call: Call): Promise<Ending> {
 	for (;;) {
@@ -80,9 +77,10 @@ async function converse(call: Call): Promise<Ending> {
 			recovered(call);
 			return { complete: true, error: null, deliver };
 		} catch (error) {
-			if (call.flight.signal.aborted) return cutEnding(call);
+			if (call.flight.signal.aborted) return cutEnding(call.flight, call.reply);
 			const { apiKey } = call.tap.options.endpoint;
-			const fault = faultOfError(error as Error, call.draft.upstreamStatus !== null).without(apiKey);
+			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
+			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
 			if (
 				!call.reply.hasSpoken &&
 				learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch)
@@ -148,7 +146,8 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 	if (fault.code === "context_overflow" && !reply.isStarted && request.origin.purpose !== "title") {
 		tap.overflows += 1;
 		// Once, the agent may learn of it in the engine's own words and shorten its prompt.
-		if (tap.overflows === 1) return { complete: false, error, deliver: () => passOn(call, fault) };
+		if (tap.overflows === 1)
+			return { complete: false, error, deliver: () => passOn(request.protocol, reply, fault) };
 	}
 	const failures = tap.ledger.failed(request.key);
 	const trouble = { fault, failures, hasSpoken: reply.hasSpoken, waitedMs: call.waitedMs };
@@ -159,43 +158,15 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 		try {
 			await wait(verdict.delayMs, undefined, { signal: call.flight.signal });
 		} catch {
-			return cutEnding(call);
+			return cutEnding(call.flight, reply);
 		}
 		return null;
 	}
-	const deliver = () => giveUp(call, failure);
+	const deliver = () => giveUp(request.protocol, reply, failure);
 	// A rollout can do without a title.
 	return request.origin.purpose === "title"
 		? { complete: false, error, deliver }
 		: { complete: false, error, deliver, stop: failure };
-}
-
-function cutEnding({ flight, reply }: Call): Ending {
-	const { why } = flight.signal.reason as CutError;
-	return { complete: false, error: why === "revoked" ? REVOKED : AGENT_GONE, deliver: () => reply.destroy() };
-}
-
-const REVOKED = { code: "revoked", message: "the rollout's key was revoked" };
-const AGENT_GONE = {
-	code: "agent_disconnected",
-	message: "the agent hung up before the answer was complete",
-};
-
-function passOn({ request, reply }: Call, fault: UpstreamFault): void {
-	const code = "context_length_exceeded";
-	const error = { status: 400, type: "invalid_request_error", code, message: fault.message };
-	reply.sendJson(400, request.protocol.toErrorBody(error));
-}
-
-/** A 400 in words that no agent mistakes for something to retry or to shorten. */
-function giveUp({ request, reply }: Call, failure: Failure): void {
-	if (reply.isStarted) {
-		reply.destroy();
-		return;
-	}
-	const code = codeForAgent(failure.code);
-	const message = `paddock ended this rollout: ${code}`;
-	reply.sendJson(400, request.protocol.toErrorBody({ status: 400, type: "rollout_ended", code, message }));
 }
 
 /** Keeps the call. False: it could not be kept, so the agent must not go on as if it had been. */

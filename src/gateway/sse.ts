@@ -1,3 +1,5 @@
+import { UpstreamFault } from "./fault.ts";
+
 /** One server-sent event. `data` is null for a block of comments only; `raw` is the block as it came, blank line included. */
 export interface SseEvent {
 	name: string | null;
@@ -53,7 +55,10 @@ export class SseParser {
 		}
 		this.#rest = start === 0 ? bytes : bytes.subarray(start);
 		if (this.#rest.length > this.#maxEventBytes)
-			throw new Error("an event is larger than the gateway accepts");
+			throw new UpstreamFault(
+				"provider_malformed",
+				"an event of the stream is larger than the gateway accepts",
+			);
 		// The blank line may be cut anywhere inside "\n\r\n".
 		this.#searched = Math.max(0, this.#rest.length - 2);
 	}

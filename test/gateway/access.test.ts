@@ -78,6 +78,22 @@ test("a client that sends its headers or its body drop by drop is cut off", asyn
 	expect(station.calls).toHaveLength(1);
 });
 
+test("a body nested deeper than it can be written again ends its own rollout only", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	await using other = station.open({ boxId: "box_2" });
+	const depth = 200_000;
+	const body = `{"messages":[],"user":${"[".repeat(depth)}${"]".repeat(depth)}}`;
+	const response = await fetch(`${station.url}/chat/completions`, {
+		method: "POST",
+		headers: { authorization: `Bearer ${tap.key}` },
+		body,
+	});
+	expect(response.status).toBe(400);
+	expect(station.upstream.received).toHaveLength(0);
+	expect((await station.ask(other.key)).status).toBe(200);
+});
+
 test("a primed key is answered without any upstream and records nothing, until it is disposed of", async () => {
 	await using station = await openStation(stream(streams.vllm()));
 	{

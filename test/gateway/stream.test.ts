@@ -1,6 +1,8 @@
 import { once } from "node:events";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { Agent, request } from "undici";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import type { ModelCall } from "../../src/model/call.ts";
 import { HELLO, json, sglangBody, sse, startStream, stream, streams, type Token } from "../fakes/replies.ts";
 import type { Exchange } from "../fakes/upstream.ts";
@@ -132,6 +134,26 @@ test("an agent that does not read slows the engine down instead of filling memor
 	socket.destroy();
 });
 
+test("nothing of a finished call stays in the gateway, however many there were", async () => {
+	const calls: WeakRef<ModelCall>[] = [];
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open({
+		sink: {
+			async write(call) {
+				calls.push(new WeakRef(call));
+			},
+		},
+	});
+	for (let turn = 0; turn < 20; turn += 1) await station.ask(tap.key, { ...CHAT, user: String(turn) });
+	expect(calls).toHaveLength(20);
+	setFlagsFromString("--expose-gc");
+	const collect = runInNewContext("gc") as () => void;
+	await vi.waitFor(() => {
+		collect();
+		expect(calls.filter((call) => call.deref() !== undefined)).toHaveLength(0);
+	});
+});
+
 /** The value once it has stopped changing. */
 async function settles(read: () => number): Promise<number> {
 	for (let last = -1, same = 0; ; ) {
@@ -173,6 +195,21 @@ test.each(CASES)("a %s stream split at every byte captures like the unsplit one"
 	expect(split).toHaveLength(bytes.length - 1);
 	for (const call of split) expect(call).toEqual(whole);
 	for (const answer of parts.flat()) expect(answer).toBe(first.text);
+});
+
+test("an sglang answer split at every byte captures like the unsplit one", async () => {
+	const bytes = Buffer.from(JSON.stringify(sglangBody()));
+	await using station = await openStation(async ({ response, body }) => {
+		const at = Number(body.user);
+		await new Promise<void>((resolve) => response.write(bytes.subarray(0, at), () => setImmediate(resolve)));
+		response.end(bytes.subarray(at));
+	});
+	await using tap = station.open({ endpoint: endpointOf(station, "sglang"), budget: { maxCalls: 100_000 } });
+	for (let at = 0; at < bytes.length; at += 1) await station.ask(tap.key, { ...CHAT, user: String(at) });
+	const [whole, ...split] = station.calls.map(comparable);
+	expect(whole).toMatchObject({ complete: true, completionIds: [11, 12, 13] });
+	expect(split).toHaveLength(bytes.length - 1);
+	for (const call of split) expect(call).toEqual(whole);
 });
 
 test("an sglang engine is asked unstreamed, and the agent still gets a stream with everything in it", async () => {
