@@ -27,6 +27,7 @@ export class TraceWriter {
 
 	write(call: ModelCall): Promise<void> {
 		const written = this.#last.then(() => this.#writeNow(call));
+		// Whoever wrote that call hears of its failure; the next one is written all the same.
 		this.#last = written.catch(() => {});
 		return written;
 	}
@@ -144,6 +145,8 @@ class CallDecoder {
 	decode({ head, promptTail, completionIds, logprobs }: CallPayload): Omit<ModelCall, "superseded"> {
 		for (const object of head.objects) this.#objects.set(this.#count++, object);
 		const base = head.base === null ? undefined : this.#window.get(head.base);
+		if (head.base !== null && !base)
+			throw new Error(`call ${head.call.index} builds on a slot that is empty`);
 		const messages = [...(base?.messages.slice(0, head.messages.keep) ?? []), ...head.messages.add];
 		const tools = [...(base?.tools.slice(0, head.tools.keep) ?? []), ...head.tools.add];
 		const promptIds = extended(base?.ids.slice(0, head.promptIds.keep) ?? [], promptTail);
@@ -164,7 +167,10 @@ class CallDecoder {
 		return call;
 	}
 
-	#object = (number: number): unknown => this.#objects.get(number);
+	#object = (number: number): unknown => {
+		if (!this.#objects.has(number)) throw new Error(`a call refers to object ${number}, which no slot holds`);
+		return this.#objects.get(number);
+	};
 }
 
 /** The slot that saves most: by shared tokens, else by shared messages. */
