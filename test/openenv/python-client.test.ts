@@ -27,7 +27,7 @@ test(
 			synchronous: "ok",
 			over_json_rpc: "ok",
 		});
-		expect(doors.openEnv.pool.active).toBe(0);
+		await expect.poll(() => doors.openEnv.pool.active).toBe(0);
 	},
 	PATIENCE_MS,
 );
