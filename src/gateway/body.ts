@@ -1,23 +1,16 @@
 import type { IncomingMessage } from "node:http";
 import { isObject, type JsonObject } from "./dialects/protocol.ts";
-
-/** The request cannot be read: the status to answer with, and why. */
-export class BodyError extends Error {
-	override readonly name = "BodyError";
-	readonly status: number;
-
-	constructor(status: number, message: string) {
-		super(message);
-		this.status = status;
-	}
-}
+import { Refusal } from "./refusal.ts";
 
 /** The whole body, within a size and a time. */
 export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
 	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-	const tooLarge = () => new BodyError(413, `the request is larger than ${maxBytes} bytes`);
+	const tooLarge = () => new Refusal(413, "bad_request", `the request is larger than ${maxBytes} bytes`);
 	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge());
-	const timer = setTimeout(() => reject(new BodyError(408, "the request did not arrive in time")), timeoutMs);
+	const timer = setTimeout(
+		() => reject(new Refusal(408, "bad_request", "the request did not arrive in time")),
+		timeoutMs,
+	);
 	const chunks: Buffer[] = [];
 	let size = 0;
 	request.on("data", (chunk: Buffer) => {
@@ -27,7 +20,7 @@ export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: 
 	});
 	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
 	const onBroken = () => {
-		if (!request.complete) reject(new BodyError(400, "the request broke off"));
+		if (!request.complete) reject(new Refusal(400, "bad_request", "the request broke off"));
 	};
 	request.once("error", onBroken);
 	request.once("close", onBroken);
@@ -44,5 +37,5 @@ export function parseBody(bytes: Buffer): JsonObject {
 	} catch {
 		// Falls through to the one error for both.
 	}
-	throw new BodyError(400, "the request is not a JSON object");
+	throw new Refusal(400, "bad_request", "the request is not a JSON object");
 }

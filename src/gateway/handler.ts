@@ -1,8 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Dispatcher } from "undici";
-import { messageOf } from "../errors.ts";
-import { BodyError, parseBody, readBody } from "./body.ts";
+import type { Failure } from "../model/failure.ts";
+import { parseBody, readBody } from "./body.ts";
 import { messages } from "./dialects/anthropic-messages.ts";
 import { chat } from "./dialects/openai-chat.ts";
 import { responses } from "./dialects/openai-responses.ts";
@@ -14,6 +14,7 @@ import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
 import { answerPriming } from "./prime.ts";
 import { originOf } from "./purpose.ts";
+import { Refusal } from "./refusal.ts";
 import { type AgentRequest, relay } from "./relay.ts";
 import { AgentReply } from "./reply.ts";
 import type { RolloutTap } from "./tap.ts";
@@ -43,96 +44,57 @@ export class Handler {
 		try {
 			await this.#route(request, response);
 		} catch (error) {
+			if (error instanceof Refusal) {
+				this.#refuse(request, response, error);
+				return;
+			}
 			// Only a bug gets here; it must not take the other rollouts down with it.
-			this.#parts.log.error(
-				{ error: messageOf(error), stack: (error as Error).stack },
-				"a request failed inside the gateway",
-			);
+			this.#parts.log.error({ err: error }, "a request failed inside the gateway");
 			response.destroy();
 		}
 	}
 
 	async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
-		const path = (request.url ?? "/").split("?", 1)[0]!.replace(/(?<=.)\/+$/, "");
+		const path = pathOf(request);
 		if (path === "/healthz") return sendJson(response, 200, { status: "ok" });
-		const protocol = PROTOCOLS.get(path);
-		const boxId = this.#parts.boxOf(request.socket);
-		const key = keyOf(request.headers);
-		const holder = key === null ? null : this.#parts.keys.find(key, boxId);
-		if (holder === null) {
-			const why = key === null ? "no key" : "a key that is not good here";
-			return this.#refuse(
-				request,
-				response,
-				protocol ?? chat,
-				401,
-				"invalid_api_key",
-				`The request carries ${why}.`,
-			);
-		}
+		const holder = this.#whoIs(request);
 		if (path === "/v1/models" && request.method === "GET") return sendJson(response, 200, modelsOf(holder));
-		if (!protocol)
-			return this.#refuse(request, response, chat, 404, "not_found", `There is nothing at ${path}.`);
+		const protocol = PROTOCOLS.get(path);
+		if (!protocol) throw new Refusal(404, "not_found", `There is nothing at ${path}.`);
 		if (request.method !== "POST")
-			return this.#refuse(
-				request,
-				response,
-				protocol,
-				405,
-				"method_not_allowed",
-				"Only POST is answered here.",
-			);
-		await this.#call(request, response, protocol, holder);
-	}
-
-	async #call(
-		request: IncomingMessage,
-		response: ServerResponse,
-		protocol: Protocol,
-		holder: KeyHolder,
-	): Promise<void> {
-		const { limits } = this.#parts;
-		let read: AgentRequest;
-		try {
-			const bytes = await readBody(request, limits.maxBodyBytes, limits.clientBodyMs);
-			const body = parseBody(bytes);
-			const origin = originOf(request.headers, body);
-			read = { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
-		} catch (error) {
-			if (!(error instanceof BodyError)) throw error;
-			return this.#refuse(request, response, protocol, error.status, "bad_request", error.message);
-		}
+			throw new Refusal(405, "method_not_allowed", "Only POST is answered here.");
+		const read = await this.#read(request, protocol);
 		if (holder.type === "prime") return answerPriming(read, response);
-		if (holder.tap.isRevoked)
-			return this.#refuse(request, response, protocol, 401, "invalid_api_key", "The key was revoked.");
-		await this.#converse(read, request, response, holder.tap);
+		await this.#converse(read, response, holder.tap);
 	}
 
-	async #converse(
-		read: AgentRequest,
-		request: IncomingMessage,
-		response: ServerResponse,
-		tap: RolloutTap,
-	): Promise<void> {
-		const { protocol } = read;
+	#whoIs(request: IncomingMessage): KeyHolder {
+		const key = keyOf(request.headers);
+		if (key === null) throw new Refusal(401, "invalid_api_key", "The request carries no key.");
+		const holder = this.#parts.keys.find(key, this.#parts.boxOf(request.socket));
+		if (!holder)
+			throw new Refusal(401, "invalid_api_key", "The request carries a key that is not good here.");
+		return holder;
+	}
+
+	async #read(request: IncomingMessage, protocol: Protocol): Promise<AgentRequest> {
+		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
+		const bytes = await readBody(request, maxBodyBytes, clientBodyMs);
+		const body = parseBody(bytes);
+		const origin = originOf(request.headers, body);
+		return { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
+	}
+
+	async #converse(read: AgentRequest, response: ServerResponse, tap: RolloutTap): Promise<void> {
+		if (tap.isRevoked) throw new Refusal(401, "invalid_api_key", "The key was revoked.");
 		const ended = this.#reasonToEnd(read, tap);
-		if (ended !== null)
-			return this.#refuse(
-				request,
-				response,
-				protocol,
-				400,
-				"rollout_ended",
-				`paddock ended this rollout: ${ended}`,
-			);
-		if (tap.inFlight >= this.#parts.limits.maxCallsInFlight)
-			return this.#refuse(request, response, protocol, 429, "too_many_calls", "Too many calls at once.", {
-				"retry-after": "1",
-			});
+		if (ended !== null) throw new Refusal(400, "rollout_ended", `paddock ended this rollout: ${ended}`);
+		const { dispatcher, limits, log, engines } = this.#parts;
+		if (tap.inFlight >= limits.maxCallsInFlight)
+			throw new Refusal(429, "too_many_calls", "Too many calls at once.", { "retry-after": "1" });
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
-		const engine = await this.#parts.engines.know(tap.options.endpoint);
-		const { dispatcher, limits, log } = this.#parts;
+		const engine = await engines.know(tap.options.endpoint);
 		await relay(read, reply, tap, flight, { dispatcher, engine, limits, log });
 	}
 
@@ -141,41 +103,31 @@ export class Handler {
 		const exhausted = tap.stop === null ? tap.exhausted : null;
 		if (exhausted !== null) tap.end({ type: "budget", what: exhausted });
 		const repeats = tap.ledger.repeats(read.key, read.origin.sessionId);
-		if (repeats >= this.#parts.limits.maxRepeats)
-			tap.end({
-				type: "failure",
-				failure: {
-					boundary: "agent",
-					code: "request_loop",
-					message: `the agent sent the same request ${repeats + 1} times in a row although each was answered`,
-					retryable: false,
-				},
-			});
+		if (repeats >= this.#parts.limits.maxRepeats) tap.end({ type: "failure", failure: loopFailure(repeats) });
 		if (tap.stop === null) return null;
 		return tap.stop.type === "budget"
 			? `its budget of ${tap.stop.what} is used up`
 			: codeForAgent(tap.stop.failure.code);
 	}
 
-	#refuse(
-		request: IncomingMessage,
-		response: ServerResponse,
-		protocol: Protocol,
-		status: number,
-		code: string,
-		message: string,
-		headers: Record<string, string> = {},
-	): void {
+	#refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+		const { status, code, message } = refusal;
 		this.#parts.log.warn({ boxId: this.#parts.boxOf(request.socket), status, code }, "a request was refused");
-		const type = ERROR_TYPES[status] ?? code;
+		const protocol = PROTOCOLS.get(pathOf(request)) ?? chat;
+		const body = protocol.toErrorBody({ status, type: ERROR_TYPES[status] ?? code, code, message });
 		// What is left of an unread body must not be taken for the next request.
 		const close = request.complete ? {} : { connection: "close" };
-		sendJson(response, status, protocol.toErrorBody({ status, type, code, message }), {
-			...headers,
-			...close,
-		});
-		if (!request.complete) response.once("finish", () => request.destroy());
+		sendJson(response, status, body, { ...refusal.headers, ...close });
 	}
+}
+
+function pathOf(request: IncomingMessage): string {
+	return (request.url ?? "/").split("?", 1)[0]!.replace(/(?<=.)\/+$/, "");
+}
+
+function loopFailure(repeats: number): Failure {
+	const message = `the agent sent the same request ${repeats + 1} times in a row although each was answered`;
+	return { boundary: "agent", code: "request_loop", message, retryable: false };
 }
 
 /** A 400 of ours carries its own code as type: agents read "invalid request" as a prompt to be shortened. */

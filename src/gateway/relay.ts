@@ -3,7 +3,6 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { toCallSummary } from "../model/call.ts";
-import type { Failure } from "../model/failure.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./endings.ts";
