@@ -4,18 +4,22 @@ export interface Interrupt {
 	exitCode: number;
 }
 
+/** npm passes on the Ctrl-C that the terminal has sent to all of us: one press can arrive twice. */
+const SAME_PRESS_MS = 500;
+
 /**
  * The first Ctrl-C (or SIGTERM, SIGHUP) calls back, to end in good order; the second one ends the process at once.
  * Boxes die with this process either way, and the next start clears away what they left.
  */
 export function onInterrupt(callback: (interrupt: Interrupt) => void): Disposable {
 	const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
-	let first = true;
+	let askedAt: number | null = null;
 	const listener = (signal: NodeJS.Signals) => {
 		const exitCode = 128 + numbers[signal as keyof typeof numbers];
-		if (!first) process.exit(exitCode);
-		first = false;
-		callback({ signal, exitCode });
+		if (askedAt === null) {
+			askedAt = performance.now();
+			callback({ signal, exitCode });
+		} else if (performance.now() - askedAt > SAME_PRESS_MS) process.exit(exitCode);
 	};
 	const signals = Object.keys(numbers) as NodeJS.Signals[];
 	for (const signal of signals) process.on(signal, listener);

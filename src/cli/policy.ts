@@ -18,7 +18,7 @@ export const policy: Command = {
 		{ line: "paddock policy", says: "which policies there are" },
 		{
 			line: "paddock policy oracle examples/tasks/fizzbuzz --port 8001",
-			says: "then: paddock run examples/tasks/fizzbuzz --base-url http://127.0.0.1:8001/v1 --model oracle",
+			says: "then: KEY=paddock paddock run … --base-url http://127.0.0.1:8001/v1 --model oracle --api-key-env KEY",
 		},
 	],
 	async run(args, console) {

@@ -5,7 +5,7 @@ import { printable } from "./style.ts";
 import { layOut } from "./table.ts";
 
 /** How it went, one line for each rollout, and where to look next. */
-export function showResults(rows: readonly Row[], console: Console): void {
+export function showResults(rows: readonly Row[], console: Console, server?: string): void {
 	const lines = layOut(
 		[
 			{ title: "task" },
@@ -33,7 +33,9 @@ export function showResults(rows: readonly Row[], console: Console): void {
 		printLine(console.stdout, `${printable(row.name)} failed (${boundary}, ${code}): ${printable(message)}`);
 	}
 	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
-	if (closer !== undefined) printLine(console.stdout, `Look closer: paddock show ${closer.id}`);
+	if (closer === undefined) return;
+	const where = server === undefined ? `paddock show ${closer.id}` : new URL("/web", server).href;
+	printLine(console.stdout, `Look closer: ${where}`);
 }
 
 function summaryOf(rows: readonly Row[]): string {

@@ -163,7 +163,7 @@ async function carryOut(
 		);
 	}
 	speaker.say = warnOn(console);
-	if (!plan.json) showResults([...rows.values()], console);
+	if (!plan.json) showResults([...rows.values()], console, plan.server);
 	return exitCode(results, interrupt, console);
 }
 
