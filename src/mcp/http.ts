@@ -58,6 +58,7 @@ class McpSessions implements McpDoor {
 	readonly #options: McpDoorOptions;
 	readonly #sessions = new Map<string, Session>();
 	readonly #calls = new Set<Promise<unknown>>();
+	#isClosing = false;
 
 	constructor(paddock: Paddock, options: McpDoorOptions) {
 		this.#paddock = paddock;
@@ -97,7 +98,7 @@ class McpSessions implements McpDoor {
 			if (transport.sessionId !== undefined) this.#sessions.delete(transport.sessionId);
 		};
 		const server = this.#createServer(request, {
-			whenAbandoned: () => (isClosed ? (this.#options.onDisconnect ?? "abort") : "abort"),
+			whenAbandoned: () => (isClosed ? this.#whenGone() : "abort"),
 			onCancelled: (requestId) => transport.closeSSEStream(requestId),
 		});
 		await server.connect(transport);
@@ -108,7 +109,7 @@ class McpSessions implements McpDoor {
 	async #answerOnce(request: Request, parsed: { parsedBody?: unknown }): Promise<Response> {
 		const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
 		const server = this.#createServer(request, {
-			whenAbandoned: () => this.#options.onDisconnect ?? "abort",
+			whenAbandoned: () => this.#whenGone(),
 		});
 		await server.connect(transport);
 		const close = () => void server.close();
@@ -144,7 +145,13 @@ class McpSessions implements McpDoor {
 		await oldest?.server.close();
 	}
 
+	/** When it is we who hang up, that is no reason to abort anyone's rollout. */
+	#whenGone(): "abort" | "detach" {
+		return this.#isClosing ? "detach" : (this.#options.onDisconnect ?? "abort");
+	}
+
 	async [Symbol.asyncDispose](): Promise<void> {
+		this.#isClosing = true;
 		await Promise.allSettled([...this.#sessions.values()].map(({ server }) => server.close()));
 		await Promise.allSettled(this.#calls);
 	}

@@ -36,6 +36,7 @@ export function openDoors(paddock: Paddock, options: DoorsOptions = {}): Doors {
 		},
 		onUpgrade: webSockets.onUpgrade,
 		async [Symbol.asyncDispose]() {
+			openEnv.pool.beginClosing();
 			await webSockets[Symbol.asyncDispose]();
 			await mcp[Symbol.asyncDispose]();
 			openEnv[Symbol.dispose]();

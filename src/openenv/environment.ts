@@ -7,7 +7,8 @@ import { type Toolbox, toJsonSchema } from "../mcp/toolbox.ts";
 import type { CallOptions, ToolError, Triple } from "./openenv.ts";
 
 export interface EnvironmentOptions {
-	onDisconnect: "abort" | "detach";
+	/** Whether a rollout that lost its caller goes on. */
+	whenAbandoned: () => "abort" | "detach";
 	log?: Log | undefined;
 }
 
@@ -118,7 +119,7 @@ export class Environment {
 		try {
 			const output = await tool.run(value, {
 				signal,
-				whenAbandoned: () => this.#options.onDisconnect,
+				whenAbandoned: this.#options.whenAbandoned,
 				door: "openenv",
 				...(options.origin === undefined ? {} : { origin: options.origin }),
 			});

@@ -39,7 +39,7 @@ export function openOpenEnv(paddock: Paddock, options: { log?: Log | undefined }
 	const { log } = options;
 	const settings = readOpenEnvSettings(paddock.config);
 	const tools = openToolbox(paddock);
-	const pool = new EnvironmentPool(tools, settings, { onDisconnect: settings.onDisconnect, log });
+	const pool = new EnvironmentPool(tools, settings, log);
 	return { settings, pool, rpc: new Rpc(tools, pool), log, [Symbol.dispose]: () => pool[Symbol.dispose]() };
 }
 
@@ -78,13 +78,25 @@ async function step(context: Context, environment: Environment): Promise<Respons
 	const action = parseAction(parsed.data.action);
 	if (!action.success) return unprocessable(context, action.error, []);
 	if (action.data.type === "list_tools") return context.json(environment.listTools());
+	const { tool_name, arguments: value } = action.data;
 	const timeoutS = parsed.data.timeout_s ?? undefined;
-	const triple = await environment.step(action.data.tool_name, action.data.arguments, {
-		signal: request.signal,
-		origin: new URL(request.url).origin,
-		...(timeoutS === undefined ? {} : { timeoutS }),
+	return whileHeard(request.signal, async () => {
+		const origin = new URL(request.url).origin;
+		const time = timeoutS === undefined ? {} : { timeoutS };
+		return context.json(
+			await environment.step(tool_name, value, { signal: request.signal, origin, ...time }),
+		);
 	});
-	return context.json(triple);
+}
+
+/** A caller that hung up is no error; what it is told does not matter. */
+async function whileHeard(signal: AbortSignal, answer: () => Promise<Response>): Promise<Response> {
+	try {
+		return await answer();
+	} catch (error) {
+		if (signal.aborted) return new Response(null, { status: 499 });
+		throw error;
+	}
 }
 
 function refuseUnreadable(context: Context, body: Body): Response | null {
@@ -106,6 +118,8 @@ export async function answerBareRpc(
 ): Promise<Response> {
 	if (body.type === "too-large") return Response.json(rpcError(null, -32600, body.message));
 	if (body.type !== "json" || Array.isArray(body.value)) return Response.json(parseError());
-	const reply = await rpc.answer(body.value, { own: null, ...request });
-	return reply === null ? new Response(null, { status: 202 }) : Response.json(reply);
+	return whileHeard(request.signal, async () => {
+		const reply = await rpc.answer(body.value, { own: null, ...request });
+		return reply === null ? new Response(null, { status: 202 }) : Response.json(reply);
+	});
 }

@@ -1,3 +1,4 @@
+import type { Log } from "../log.ts";
 import type { Toolbox } from "../mcp/toolbox.ts";
 import { Environment, type EnvironmentOptions } from "./environment.ts";
 import type { OpenEnvSettings } from "./settings.ts";
@@ -32,11 +33,12 @@ export class EnvironmentPool implements Disposable {
 	readonly #options: EnvironmentOptions;
 	readonly #seats = new Map<string, Seat>();
 	readonly #reaper: NodeJS.Timeout;
+	#isClosing = false;
 
-	constructor(tools: Toolbox, settings: OpenEnvSettings, options: EnvironmentOptions) {
+	constructor(tools: Toolbox, settings: OpenEnvSettings, log?: Log) {
 		this.#tools = tools;
 		this.#settings = settings;
-		this.#options = options;
+		this.#options = { whenAbandoned: () => (this.#isClosing ? "detach" : settings.onDisconnect), log };
 		this.#reaper = setInterval(() => this.reap(Date.now()), REAP_EVERY_MS).unref();
 	}
 
@@ -64,6 +66,11 @@ export class EnvironmentPool implements Disposable {
 
 	close(id: string): boolean {
 		return this.#seats.delete(id);
+	}
+
+	/** From here on it is we who hang up, which is no reason to abort anyone's rollout. */
+	beginClosing(): void {
+		this.#isClosing = true;
 	}
 
 	reap(now: number): void {

@@ -22,6 +22,6 @@ test("the image copies only what exists, listens on 8000 and checks its health",
 	expect(sources.length).toBeGreaterThan(3);
 	for (const source of sources) expect(existsSync(join(root, source)), source).toBe(true);
 	expect(dockerfile).toContain("EXPOSE 8000");
-	expect(dockerfile).toMatch(/HEALTHCHECK[^]*127\.0\.0\.1:8000\/health/);
+	expect(dockerfile).toMatch(/HEALTHCHECK[\s\S]*127\.0\.0\.1:8000\/health/);
 	expect(dockerfile).toMatch(/CMD \["serve", "--host", "0\.0\.0\.0", "--port", "8000"\]/);
 });
