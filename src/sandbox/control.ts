@@ -56,8 +56,7 @@ export class Control {
 			this.#connections.delete(connection);
 			this.#strangers.delete(connection);
 		});
-		const room = MAX_STRANGERS + this.#awaited.size;
-		if (this.#strangers.size > room) this.#strangers.values().next().value?.destroy();
+		this.#turnAway();
 		readLine(connection).then(
 			(line) => this.#admit(connection, line),
 			() => connection.destroy(),
@@ -115,10 +114,20 @@ export class Control {
 		void this.#drain(connection);
 	}
 
+	/** One place is kept for each operation that is about to identify itself. */
+	#turnAway(): void {
+		const room = MAX_STRANGERS + this.#awaited.size;
+		for (const stranger of this.#strangers) {
+			if (this.#strangers.size <= room) return;
+			this.#strangers.delete(stranger);
+			stranger.destroy();
+		}
+	}
+
 	/** The init has nothing more to say on this connection; reading on is how its end is noticed. */
 	async #drain(connection: Duplex): Promise<void> {
-		const extra = await readFrame(connection).catch(() => null);
-		if (extra !== null) connection.destroy();
+		await readFrame(connection).catch(() => null);
+		connection.destroy();
 	}
 }
 

@@ -19,6 +19,7 @@ import {
 } from "./launch.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "./lease.ts";
 import { destroyOrphan, destroyRemains } from "./orphans.ts";
+import { defaultRunRoot } from "./run-root.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { selfTest } from "./self-test.ts";
 import { stage } from "./staging.ts";
@@ -157,9 +158,4 @@ function describeBox(lease: Lease, spec: BoxSpec, limits: Limits): Record<string
 async function releaseLease(lease: Lease, path: string): Promise<void> {
 	await destroyRemains(lease);
 	await dropLease(path);
-}
-
-function defaultRunRoot(): string {
-	if (process.getuid?.() === 0) return "/run/paddock";
-	return join(process.env.XDG_RUNTIME_DIR ?? "/tmp", `paddock-${process.getuid?.() ?? 0}`);
 }

@@ -1,0 +1,183 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { cpus, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { findAgentBinary } from "../src/host/binary.ts";
+import { BoxSpec } from "../src/model/task.ts";
+import { openLocalProvider } from "../src/sandbox/local.ts";
+import type { Sandbox, SandboxProvider } from "../src/sandbox/sandbox.ts";
+
+const OPENS = 20;
+const COMMANDS = 100;
+const SNAPSHOTS = 10;
+const FILES = 440;
+const FILE_BYTES = 14_000;
+
+interface Row {
+	what: string;
+	box: number[];
+	bare: number[] | null;
+	bareWhat: string;
+}
+
+/** What a local box costs, each figure beside the bare process that does the same, turn by turn in the same run. */
+export async function benchSandbox(print: (text: string) => void): Promise<void> {
+	await using provider = await openLocalProvider();
+	await using folder = await temporaryFolder();
+	const rows = [
+		...(await measureLife(provider)),
+		...(await measureCommands(provider)),
+		...(await measureSnapshots(provider, folder.path)),
+	];
+	print(`Milliseconds, median (p95, least). ${cpus().length} cores, load ${loadavg()[0]!.toFixed(1)}.`);
+	print("");
+	print("| what | box | bare | bare is |");
+	print("|---|---|---|---|");
+	for (const { what, box, bare, bareWhat } of rows) {
+		print(`| ${what} | ${summary(box)} | ${bare === null ? "–" : summary(bare)} | ${bareWhat} |`);
+	}
+}
+
+async function measureLife(provider: SandboxProvider): Promise<Row[]> {
+	const times = { open: [] as number[], kill: [] as number[], freeze: [] as number[], thaw: [] as number[] };
+	const bare = { start: [] as number[], kill: [] as number[] };
+	for (let round = 0; round < OPENS; round += 1) {
+		const [box, openMs] = await timed(() => openBox(provider));
+		times.open.push(openMs);
+		times.freeze.push(await clock(() => box.freeze()));
+		times.thaw.push(
+			await clock(async () => {
+				await box.thaw();
+				await box.exec(["true"]);
+			}),
+		);
+		times.kill.push(await clock(() => box[Symbol.asyncDispose]()));
+		const [child, startMs] = await timed(startRuntime);
+		bare.start.push(startMs);
+		bare.kill.push(
+			await clock(async () => {
+				child.kill("SIGKILL");
+				await once(child, "exit");
+			}),
+		);
+	}
+	return [
+		{
+			what: "open",
+			box: times.open,
+			bare: bare.start,
+			bareWhat: "the same runtime, started until it speaks",
+		},
+		{ what: "kill, everything removed", box: times.kill, bare: bare.kill, bareWhat: "SIGKILL until exit" },
+		{ what: "freeze", box: times.freeze, bare: null, bareWhat: "" },
+		{ what: "thaw and run `true`", box: times.thaw, bare: null, bareWhat: "" },
+	];
+}
+
+async function measureCommands(provider: SandboxProvider): Promise<Row[]> {
+	await using box = await openBox(provider);
+	const commands = [["true"], ["bash", "-c", "true"]];
+	const rows = commands.map((argv) => ({
+		what: `exec \`${argv.join(" ")}\``,
+		argv,
+		box: [] as number[],
+		bare: [] as number[],
+	}));
+	const file = { box: [] as number[] };
+	for (let round = 0; round < COMMANDS; round += 1) {
+		for (const row of rows) {
+			row.box.push(await clock(() => box.exec(row.argv)));
+			row.bare.push(await clock(() => run(row.argv)));
+		}
+		file.box.push(await clock(() => box.writeFile("note", "hello")));
+	}
+	return [
+		...rows.map(({ what, box, bare }) => ({ what, box, bare, bareWhat: "spawn until exit" })),
+		{ what: "write a small file", box: file.box, bare: null, bareWhat: "" },
+	];
+}
+
+async function measureSnapshots(provider: SandboxProvider, folder: string): Promise<Row[]> {
+	await using box = await openBox(provider);
+	await using clean = await openBox(provider);
+	await fill(folder);
+	const tar = spawn("tar", ["-C", folder, "-cf", "-", "."], { stdio: ["ignore", "pipe", "inherit"] });
+	await box.unpack(tar.stdout);
+	const rows = {
+		pack: { box: [] as number[], bare: [] as number[] },
+		move: { box: [] as number[], bare: [] as number[] },
+	};
+	for (let round = 0; round < SNAPSHOTS; round += 1) {
+		rows.pack.box.push(await clock(() => box.pack(new PassThrough().resume())));
+		rows.pack.bare.push(await clock(() => run(["bash", "-c", `tar -C ${folder} -cf - . | cat > /dev/null`])));
+		await clean.exec("rm -rf /home/user/*");
+		rows.move.box.push(await clock(() => move(box, clean)));
+		const target = join(folder, "..", `copy-${round}`);
+		await mkdir(target);
+		rows.move.bare.push(
+			await clock(() => run(["bash", "-c", `tar -C ${folder} -cf - . | tar -C ${target} -xf -`])),
+		);
+	}
+	const size = `${FILES} files, ${Math.round((FILES * FILE_BYTES) / 1e6)} MB`;
+	return [
+		{ what: `snapshot of home (${size})`, ...rows.pack, bareWhat: "tar to /dev/null" },
+		{ what: "home from box to box", ...rows.move, bareWhat: "tar to tar on the disk" },
+	];
+}
+
+function openBox(provider: SandboxProvider): Promise<Sandbox> {
+	return provider.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() });
+}
+
+async function move(from: Sandbox, to: Sandbox): Promise<void> {
+	const pipe = new PassThrough();
+	await Promise.all([from.pack(pipe), to.unpack(pipe)]);
+}
+
+async function startRuntime(): Promise<ChildProcess> {
+	const env = { BUN_BE_BUN: "1", HOME: "/nowhere", PATH: "/usr/bin:/bin" };
+	const program = "console.log(1);setInterval(()=>{},1e6)";
+	const child = spawn(findAgentBinary(), ["-e", program], {
+		cwd: "/",
+		env,
+		stdio: ["ignore", "pipe", "ignore"],
+	});
+	await once(child.stdout, "data");
+	return child;
+}
+
+async function run(argv: string[]): Promise<void> {
+	await once(spawn(argv[0]!, argv.slice(1), { stdio: ["ignore", "pipe", "pipe"] }), "close");
+}
+
+async function fill(folder: string): Promise<void> {
+	for (let index = 0; index < FILES; index += 1) {
+		await writeFile(join(folder, `file-${index}`), Buffer.alloc(FILE_BYTES, index));
+	}
+}
+
+async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
+	const root = await mkdtemp(join(tmpdir(), "paddock-bench-"));
+	const path = join(root, "files");
+	await mkdir(path);
+	return { path, [Symbol.asyncDispose]: () => rm(root, { recursive: true, force: true }) };
+}
+
+async function clock(work: () => Promise<unknown>): Promise<number> {
+	return (await timed(work))[1];
+}
+
+async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
+	const startedAt = performance.now();
+	const result = await work();
+	return [result, performance.now() - startedAt];
+}
+
+function summary(times: number[]): string {
+	const sorted = times.toSorted((a, b) => a - b);
+	const at = (share: number) =>
+		sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]!.toFixed(1);
+	return `${at(0.5)} (${at(0.95)}, ${at(0)})`;
+}
