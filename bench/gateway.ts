@@ -85,10 +85,10 @@ interface Part extends Disposable {
 function start(file: string, args: string[]): Part {
 	const path = fileURLToPath(new URL(`./gateway/${file}`, import.meta.url));
 	const child: ChildProcess = fork(path, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+	const died = once(child, "exit").then(([code]) => Promise.reject(new Error(`${file} ended with ${code}`)));
+	// Being killed at the end is no news; whoever waits for an answer is told.
+	died.catch(() => {});
 	const hears = async <T>() => {
-		const died = once(child, "exit").then(([code]) =>
-			Promise.reject(new Error(`${file} ended with ${code}`)),
-		);
 		const [message] = await Promise.race([once(child, "message"), died]);
 		return message as T;
 	};
