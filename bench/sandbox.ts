@@ -53,7 +53,7 @@ async function measureLife(provider: SandboxProvider): Promise<Row[]> {
 				await box.exec(["true"]);
 			}),
 		);
-		times.kill.push(await clock(() => box[Symbol.asyncDispose]()));
+		times.kill.push(await clock(async () => box[Symbol.asyncDispose]()));
 		const [child, startMs] = await timed(startRuntime);
 		bare.start.push(startMs);
 		bare.kill.push(

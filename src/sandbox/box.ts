@@ -122,9 +122,16 @@ export class Box implements Sandbox {
 		const paths = (options.paths ?? ["."]).map((path) => relativeTo(this.home, path));
 		const excludes = (options.exclude ?? []).map((path) => `--exclude=${relativeTo(this.home, path)}`);
 		const argv = ["tar", "-C", this.home, "--anchored", ...excludes, "-cf", "-", "--", ...paths];
-		const { exitCode, stderr } = await this.exec(argv, { stdoutTo: to });
-		to.end();
-		if (exitCode !== 0 && exitCode !== 1) throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
+		try {
+			const { exitCode, stderr } = await this.exec(argv, { stdoutTo: to });
+			if (exitCode !== 0 && exitCode !== 1)
+				throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
+			to.end();
+		} catch (error) {
+			// Half an archive must not look like a whole one to whoever reads it.
+			to.destroy();
+			throw error;
+		}
 	}
 
 	async unpack(from: Readable): Promise<void> {

@@ -1,6 +1,5 @@
-import { once } from "node:events";
-import type { Duplex } from "node:stream";
-import { RolloutError } from "../errors.ts";
+import type { Duplex, Writable } from "node:stream";
+import { messageOf, RolloutError } from "../errors.ts";
 import type { Control, Operation } from "./control.ts";
 import { encodeFrame, FROM_BOX, readFrames, TO_BOX } from "./frames.ts";
 import type { ExecOptions, ExecResult } from "./sandbox.ts";
@@ -37,6 +36,7 @@ export async function exec(
 		const ending = await collect(operation.connection, options, output);
 		input.cancel();
 		options.signal?.throwIfAborted();
+		if (input.failed !== null) throw input.failed;
 		if (ending === null && !watch.timedOut) throw lostMidway(control);
 		return toResult(ending, output, watch.timedOut, performance.now() - startedAt);
 	} finally {
@@ -87,7 +87,7 @@ async function collect(
 		if (type === FROM_BOX.result) return parseEnding(payload);
 		if (type === FROM_BOX.failed) throw toBoxError(payload);
 		if (type === FROM_BOX.stdout && options.stdoutTo !== undefined) {
-			if (!options.stdoutTo.write(payload)) await once(options.stdoutTo, "drain");
+			await passOn(options.stdoutTo, payload);
 		} else if (type === FROM_BOX.stdout) {
 			options.onStdout?.(payload);
 			output.stdout.push(payload);
@@ -99,12 +99,28 @@ async function collect(
 	return null;
 }
 
+async function passOn(to: Writable, chunk: Buffer): Promise<void> {
+	if (!to.destroyed && !to.write(chunk)) await drainOrClose(to);
+	if (to.destroyed)
+		throw new RolloutError("sandbox", "output_closed", "nobody takes the command's output any more");
+}
+
+/** Input on its way into the box. */
+interface Sending {
+	/** What broke on our side, such as the stream it came from. */
+	failed: RolloutError | null;
+	cancel(): void;
+}
+
 /** A command may end without reading its input, so what is left unsent is no error. */
-export function sendInput(
-	connection: Duplex,
-	stdin: ExecOptions["stdin"],
-): { done: Promise<void>; cancel(): void } {
+export function sendInput(connection: Duplex, stdin: ExecOptions["stdin"]): Sending {
 	let cancelled = false;
+	const sending: Sending = {
+		failed: null,
+		cancel: () => {
+			cancelled = true;
+		},
+	};
 	const send = async () => {
 		for await (const chunk of chunksOf(stdin)) {
 			if (cancelled || connection.destroyed) return;
@@ -112,14 +128,11 @@ export function sendInput(
 		}
 		if (!connection.destroyed) connection.write(encodeFrame(TO_BOX.stdinEnd, ""));
 	};
-	const done = send();
-	done.catch(() => connection.destroy());
-	return {
-		done,
-		cancel: () => {
-			cancelled = true;
-		},
-	};
+	send().catch((error) => {
+		sending.failed = new RolloutError("sandbox", "input_failed", `the input broke off: ${messageOf(error)}`);
+		connection.destroy();
+	});
+	return sending;
 }
 
 async function* chunksOf(stdin: ExecOptions["stdin"]): AsyncGenerator<Uint8Array> {
@@ -136,7 +149,7 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
 		yield bytes.subarray(at, at + STDIN_CHUNK_BYTES);
 }
 
-function drainOrClose(connection: Duplex): Promise<void> {
+function drainOrClose(connection: Writable): Promise<void> {
 	return new Promise((resolve) => {
 		const done = () => {
 			connection.removeListener("drain", done);

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
@@ -22,7 +23,7 @@ import { destroyOrphan, destroyRemains } from "./orphans.ts";
 import { defaultRunRoot } from "./run-root.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { selfTest } from "./self-test.ts";
-import { stage } from "./staging.ts";
+import { type Staged, stage } from "./staging.ts";
 
 export interface LocalOptions {
 	/**
@@ -45,6 +46,7 @@ class LocalProvider implements SandboxProvider {
 	readonly #root: string;
 	readonly #options: LocalOptions;
 	readonly #open = new Set<Sandbox>();
+	#staged: Staged | null = null;
 
 	constructor(options: LocalOptions) {
 		this.#root = options.runRoot ?? defaultRunRoot();
@@ -58,7 +60,7 @@ class LocalProvider implements SandboxProvider {
 	async open(options: OpenOptions): Promise<Sandbox> {
 		const { spec, role = "agent" } = options;
 		const isRoot = process.getuid?.() === 0;
-		const staged = await stage(this.#root, this.#options.agentBinary ?? findAgentBinary(), isRoot);
+		const staged = await this.#stage(isRoot);
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "boxes", boxId);
 		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
@@ -104,6 +106,14 @@ class LocalProvider implements SandboxProvider {
 		const forget = () => void this.#open.delete(box);
 		box.closed.then(forget, forget);
 		return box;
+	}
+
+	/** Once, and again should somebody have tidied it away. */
+	async #stage(isRoot: boolean): Promise<Staged> {
+		const known = this.#staged;
+		if (known !== null && [known.agent, known.init, known.seccomp, known.etc].every(existsSync)) return known;
+		this.#staged = await stage(this.#root, this.#options.agentBinary ?? findAgentBinary(), isRoot);
+		return this.#staged;
 	}
 
 	reap(): Promise<number> {

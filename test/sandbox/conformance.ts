@@ -414,6 +414,32 @@ export function conformance(backend: Backend): void {
 				await expect(box.unpack(garbage)).rejects.toMatchObject({ code: "unpack_failed" });
 			});
 
+			test("when packing breaks off, unpacking fails with it instead of waiting or believing it", async (context) => {
+				here(context);
+				await using one = await open({ role: "verifier" });
+				await using two = await open({ role: "verifier" });
+				await one.exec("head -c 8000000 /dev/zero > big");
+				const pipe = new PassThrough();
+				const packing = one.pack(pipe);
+				packing.catch(() => {});
+				await once(pipe, "readable");
+				const unpacking = two.unpack(pipe);
+				unpacking.catch(() => {});
+				await one[Symbol.asyncDispose]();
+				await expect(packing).rejects.toMatchObject({ boundary: "sandbox" });
+				await expect(unpacking).rejects.toMatchObject({ boundary: "sandbox", code: "input_failed" });
+			});
+
+			test("when nobody takes the output any more, the command ends", async (context) => {
+				here(context);
+				const to = new PassThrough();
+				const running = box.exec("exec -a unread-4711 yes", { stdoutTo: to });
+				await once(to, "readable");
+				to.destroy();
+				await expect(running).rejects.toMatchObject({ code: "output_closed" });
+				await vanished(box, "unread-471[1]");
+			});
+
 			test("packing what is not there is an error", async (context) => {
 				here(context);
 				await expect(box.pack(new PassThrough().resume(), { paths: ["absent"] })).rejects.toMatchObject({
