@@ -32,6 +32,7 @@ function endOfValue(text: string, at: number): number {
 	const first = text[at];
 	if (first === '"') return endOfString(text, at);
 	if (first !== "{" && first !== "[") return endOfScalar(text, at);
+	if (first === "[" && isFlat(text, at)) return text.indexOf("]", at) + 1;
 	let depth = 0;
 	for (let i = at; i < text.length; i += 1) {
 		const code = text.charCodeAt(i);
@@ -43,6 +44,14 @@ function endOfValue(text: string, at: number): number {
 		}
 	}
 	return text.length;
+}
+
+/** A list of numbers, such as a hundred thousand prompt ids: its first closing bracket is its own. */
+function isFlat(text: string, at: number): boolean {
+	const close = text.indexOf("]", at);
+	const quote = text.indexOf('"', at);
+	const open = text.indexOf("[", at + 1);
+	return close > 0 && (quote < 0 || quote > close) && (open < 0 || open > close);
 }
 
 function endOfString(text: string, at: number): number {
