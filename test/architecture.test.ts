@@ -52,7 +52,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"store/store.ts",
 			"agent/agent.ts",
 			"sandbox/sandbox.ts",
-			"task/load.ts",
+			"task",
 		],
 		...[
 			"policy/names.ts",

@@ -15,7 +15,7 @@ import { taskCheck } from "./task-check.ts";
 import { VERSION } from "./version.ts";
 import { worker } from "./worker.ts";
 
-const COMMANDS: readonly Command[] = [
+export const COMMANDS: readonly Command[] = [
 	run,
 	list,
 	show,

@@ -1,8 +1,9 @@
-import { existsSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { main } from "../../src/cli/cli.ts";
+import { COMMANDS, main } from "../../src/cli/cli.ts";
+import { parseArguments } from "../../src/cli/command.ts";
 import { RecordedConsole } from "./console.ts";
 import { Paddock } from "./paddock.ts";
 
@@ -140,6 +141,25 @@ test("help is on stdout, for the whole and for each command, with examples", asy
 		expect(help.code).toBe(0);
 		expect(help.out).toContain(`Usage: paddock ${name}`);
 		expect(help.out).toContain("Examples:");
+	}
+});
+
+const PAGES = ["README.md", "AGENTS.md", ...readdirSync("docs").map((name) => `docs/${name}`)].filter(
+	(name) => name.endsWith(".md"),
+);
+
+test.each(PAGES)("%s names only commands and options that exist", (page) => {
+	const lines = readFileSync(page, "utf8").matchAll(
+		/(?:^|`)(?:\$ )?(?:[A-Z_]+=\S+ )*(?:npx )?paddock ([a-z][^`|>#\n]*)/gm,
+	);
+	for (const [, text] of lines) {
+		const words = text!.trim().split(/\s+/);
+		const command = COMMANDS.find(({ name }) =>
+			name.split(" ").every((word, index) => words[index] === word),
+		);
+		expect(command?.name, text).toBeDefined();
+		const rest = words.slice(command!.name.split(" ").length);
+		if (rest.some((word) => word.startsWith("--"))) parseArguments(command!, rest);
 	}
 });
 
