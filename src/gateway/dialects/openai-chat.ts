@@ -146,7 +146,11 @@ class ChatTranscript implements Transcript {
 		const logprobs = isObject(choice.logprobs) ? choice.logprobs.content : entriesOfMeta(meta);
 		this.tokens.add(choice.token_ids ?? choice.response_token_ids ?? idsOfMeta(meta), logprobs);
 		if (isObject(choice.delta)) this.#message.add(choice.delta);
-		this.finishReason = toText(choice.finish_reason) ?? this.finishReason;
+		const finishReason = toText(choice.finish_reason);
+		// Not an end the model chose; an agent that gets it as one goes round in circles.
+		if (finishReason === "abort" || finishReason === "error")
+			throw new UpstreamFault("provider_error", `the model endpoint gave up on its answer (${finishReason})`);
+		this.finishReason = finishReason ?? this.finishReason;
 	}
 
 	#readUsage(chunk: JsonObject): boolean {
