@@ -1,0 +1,56 @@
+"""Runs coding-agent rollouts on a Paddock server and hands back results and training rows."""
+
+from .aio import AsyncClient
+from .client import Batch, Client, Group, Rows, rows
+from .errors import ApiError, BrokenSample, ConnectionLost, NotFinished, PaddockError, Untrainable
+from .model import (
+    BatchSummary,
+    Certificate,
+    CommandResult,
+    Event,
+    Failure,
+    GroupSummary,
+    Member,
+    Result,
+    Sample,
+    Transcript,
+    Turn,
+)
+from .rows import AsyncRows, Row
+from .runs import AsyncBatch, AsyncGroup
+from .task import Endpoint, Task, TaskFile
+
+__all__ = [
+    "ApiError",
+    "AsyncBatch",
+    "AsyncClient",
+    "AsyncGroup",
+    "AsyncRows",
+    "Batch",
+    "BatchSummary",
+    "BrokenSample",
+    "Certificate",
+    "Client",
+    "CommandResult",
+    "ConnectionLost",
+    "Endpoint",
+    "Event",
+    "Failure",
+    "Group",
+    "GroupSummary",
+    "Member",
+    "NotFinished",
+    "PaddockError",
+    "Result",
+    "Row",
+    "Rows",
+    "Sample",
+    "Task",
+    "TaskFile",
+    "Transcript",
+    "Turn",
+    "Untrainable",
+    "rows",
+]
+
+__version__ = "0.1.0"

@@ -1,0 +1,212 @@
+"""The client for asyncio. Everything the package does is done here; the blocking client only waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from .errors import ApiError, NotFinished, Untrainable
+from .events import follow
+from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
+from .request import Options, batch_body, rollout_body
+from .rows import AsyncRows, AsyncSource, OnUntrainable
+from .runs import AsyncBatch, AsyncGroup
+from .task import EndpointLike, TaskLike
+from .transport import Transport
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+_WAIT_S = 30
+"""One long poll; short enough for every proxy on the way."""
+
+
+class AsyncClient:
+    """
+    A Paddock server, for asyncio.
+
+    ``patience_s`` is how long the server may be away before a request gives up: connections that fail or break, 5xx
+    and 429 (after ``Retry-After``) are tried again meanwhile. Requests that create something carry an idempotency
+    key, so that a repeat makes nothing twice. A server that has never answered is given 10 s.
+    """
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8000",
+        *,
+        token: str | None = None,
+        patience_s: float = 300.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._transport = Transport(base_url, token, patience_s, tls)
+
+    # What makes rollouts
+
+    async def run(
+        self, task: TaskLike, *, endpoint: EndpointLike, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> Result:
+        """Starts one rollout and waits for its end. Raises NotFinished when ``timeout_s`` is over before."""
+        return await self.wait(await self.start(task, endpoint=endpoint, **options), timeout_s=timeout_s)
+
+    async def start(self, task: TaskLike, *, endpoint: EndpointLike, **options: Unpack[Options]) -> str:
+        """Stores and queues one rollout; its id. From then on it survives anything."""
+        made = await self._create("/rollouts", rollout_body(task, endpoint, 1, False, options), options)
+        return str(made["rollouts"][0]["id"])
+
+    async def group(
+        self, task: TaskLike, n: int, *, endpoint: EndpointLike, **options: Unpack[Options]
+    ) -> AsyncGroup:
+        """``n`` rollouts of one task. Iterate over it for the results as they come."""
+        made = await self._create("/rollouts", rollout_body(task, endpoint, n, True, options), options)
+        return AsyncGroup(self, made["group"]["id"], [rollout["id"] for rollout in made["rollouts"]])
+
+    async def batch(
+        self,
+        tasks: Sequence[TaskLike],
+        endpoints: Sequence[EndpointLike],
+        n: int = 1,
+        **options: Unpack[Options],
+    ) -> AsyncBatch:
+        """Tasks × endpoints × n: one group for each task and endpoint."""
+        made = await self._create("/batches", batch_body(tasks, endpoints, n, options), options)
+        return AsyncBatch(self, made["batch"]["id"])
+
+    async def open_group(self, group_id: str) -> AsyncGroup:
+        """A group that was made before, perhaps by another process."""
+        summary = await self.group_summary(group_id)
+        return AsyncGroup(self, summary.id, [member.id for member in summary.rollouts])
+
+    async def open_batch(self, batch_id: str) -> AsyncBatch:
+        """A batch that was made before, perhaps by another process."""
+        return AsyncBatch(self, (await self.batch_summary(batch_id)).id)
+
+    # What becomes of them
+
+    async def wait(self, rollout_id: str, *, timeout_s: float | None = None) -> Result:
+        """The result once it is there; a restart of the server in between is survived."""
+        try:
+            return await asyncio.wait_for(self._wait(rollout_id), timeout_s)
+        except asyncio.TimeoutError:
+            raise NotFinished(rollout_id, timeout_s or 0.0) from None
+
+    async def result(self, rollout_id: str) -> Result:
+        """As it stands; ``outcome`` is None while it is not finished."""
+        return Result.from_json(await self._get(rollout_id, "/result"))
+
+    async def rollout(self, rollout_id: str) -> Json:
+        """The stored rollout with its request, as the server spells it."""
+        stored: Json = await self._get(rollout_id, "")
+        return stored
+
+    async def rollouts(self, **filters: Any) -> AsyncIterator[Json]:
+        """Rollouts, newest first. Filters: status, outcome, task_id, group_id, batch_id, label, order."""
+        async for row in self._pages("/rollouts", filters):
+            yield row
+
+    async def events(self, rollout_id: str, *, after: int = 0) -> AsyncIterator[Event]:
+        """Every event once and in order, live until the end event, over lost connections and restarts."""
+        async for event in follow(self._transport, _path(rollout_id, "/events"), after):
+            yield event
+
+    async def messages(self, rollout_id: str) -> Transcript:
+        """What was said, in OpenCode's own message shape."""
+        return Transcript.from_json(await self._get(rollout_id, "/messages"))
+
+    async def calls(self, rollout_id: str) -> AsyncIterator[Json]:
+        """Every captured model call with its tokens, one at a time, in the order in which they ended."""
+        async for call in self._transport.ndjson(_path(rollout_id, "/calls"), skip_by="after"):
+            yield call
+
+    async def samples(
+        self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse"
+    ) -> AsyncIterator[Sample]:
+        """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
+        try:
+            async for sample in self._transport.ndjson(
+                _path(rollout_id, "/samples"), {"untrainable": untrainable}
+            ):
+                yield Sample.from_json(sample)
+        except ApiError as error:
+            if error.code != "untrainable":
+                raise
+            raise Untrainable(rollout_id, (await self.certificate(rollout_id)).reasons) from None
+
+    async def certificate(self, rollout_id: str) -> Certificate:
+        """What can be proven about the rollout's tokens."""
+        return Certificate.from_json(await self._get(rollout_id, "/certificate"))
+
+    async def abort(self, rollout_id: str) -> bool:
+        """Stops it, queued or running; what was captured is kept. False when it had already ended."""
+        return bool((await self._transport.call("POST", _path(rollout_id, "/abort")))["aborted"])
+
+    def rows(self, source: AsyncSource, *, untrainable: OnUntrainable = "skip") -> AsyncRows:
+        """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
+        return AsyncRows(self, source, untrainable)
+
+    # Groups and batches by id
+
+    async def group_summary(self, group_id: str) -> GroupSummary:
+        return GroupSummary.from_json(await self._transport.call("GET", f"/groups/{_quoted(group_id)}"))
+
+    async def abort_group(self, group_id: str) -> list[str]:
+        """The ids of those that were told to stop."""
+        return list((await self._transport.call("POST", f"/groups/{_quoted(group_id)}/abort"))["ids"])
+
+    async def batch_summary(self, batch_id: str) -> BatchSummary:
+        return BatchSummary.from_json(await self._transport.call("GET", f"/batches/{_quoted(batch_id)}"))
+
+    async def abort_batch(self, batch_id: str) -> list[str]:
+        """The ids of those that were told to stop."""
+        return list((await self._transport.call("POST", f"/batches/{_quoted(batch_id)}/abort"))["ids"])
+
+    async def groups(self, *, batch_id: str | None = None) -> AsyncIterator[Json]:
+        """Groups, as the server lists them."""
+        async for group in self._pages("/groups", {"batch_id": batch_id}):
+            yield group
+
+    async def health(self) -> Json:
+        """Whether the server answers, and its version."""
+        answer: Json = await self._transport.call("GET", "/health")
+        return answer
+
+    # Steps
+
+    async def _create(self, path: str, body: dict[str, Any], options: Options) -> Any:
+        key = options.get("idempotency_key") or uuid.uuid4().hex
+        return await self._transport.call("POST", path, body=body, headers={"idempotency-key": key})
+
+    async def _get(self, rollout_id: str, path: str) -> Any:
+        return await self._transport.call("GET", _path(rollout_id, path))
+
+    async def _wait(self, rollout_id: str) -> Result:
+        path, query = _path(rollout_id, "/finalize"), {"wait_s": _WAIT_S}
+        while True:
+            result = Result.from_json(
+                await self._transport.call("POST", path, query=query, silence_s=_WAIT_S + 60)
+            )
+            if result.is_finished:
+                return result
+            # A closing server answers at once; it should not be asked in a tight loop.
+            await asyncio.sleep(0.2)
+
+    async def _pages(self, path: str, query: dict[str, Any]) -> AsyncIterator[Json]:
+        cursor = None
+        while True:
+            page = await self._transport.call("GET", path, query={"limit": 500, **query, "cursor": cursor})
+            for item in page["items"]:
+                yield item
+            cursor = page["next"]
+            if cursor is None:
+                return
+
+
+def _path(rollout_id: str, rest: str) -> str:
+    return f"/rollouts/{_quoted(rollout_id)}{rest}"
+
+
+def _quoted(some_id: str) -> str:
+    return quote(some_id, safe="")

@@ -1,0 +1,213 @@
+"""The blocking client: the same verbs as AsyncClient, for scripts, notebooks and trainers."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from .aio import AsyncClient
+from .bridge import BlockingIterator, run
+from .errors import Untrainable
+from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
+from .request import Options
+from .rows import AsyncRows, AsyncSource, OnUntrainable, Row
+from .runs import AsyncBatch, AsyncGroup
+from .task import EndpointLike, TaskLike
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Client:
+    """
+    A Paddock server.
+
+    ``patience_s`` is how long the server may be away before a request gives up: connections that fail or break, 5xx
+    and 429 (after ``Retry-After``) are tried again meanwhile. Requests that create something carry an idempotency
+    key, so that a repeat makes nothing twice. A server that has never answered is given 10 s. Safe to use from
+    several threads, and after a fork.
+    """
+
+    def __init__(
+        self,
+        base_url: str = "http://127.0.0.1:8000",
+        *,
+        token: str | None = None,
+        patience_s: float = 300.0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._client = AsyncClient(base_url, token=token, patience_s=patience_s, tls=tls)
+
+    def run(
+        self, task: TaskLike, *, endpoint: EndpointLike, timeout_s: float | None = None, **options: Unpack[Options]
+    ) -> Result:
+        """Starts one rollout and waits for its end. Raises NotFinished when ``timeout_s`` is over before."""
+        return run(self._client.run(task, endpoint=endpoint, timeout_s=timeout_s, **options))
+
+    def start(self, task: TaskLike, *, endpoint: EndpointLike, **options: Unpack[Options]) -> str:
+        """Stores and queues one rollout; its id. From then on it survives anything."""
+        return run(self._client.start(task, endpoint=endpoint, **options))
+
+    def group(self, task: TaskLike, n: int, *, endpoint: EndpointLike, **options: Unpack[Options]) -> Group:
+        """``n`` rollouts of one task. Iterate over it for the results as they come."""
+        return Group(run(self._client.group(task, n, endpoint=endpoint, **options)))
+
+    def batch(
+        self,
+        tasks: Sequence[TaskLike],
+        endpoints: Sequence[EndpointLike],
+        n: int = 1,
+        **options: Unpack[Options],
+    ) -> Batch:
+        """Tasks × endpoints × n: one group for each task and endpoint."""
+        return Batch(run(self._client.batch(tasks, endpoints, n, **options)))
+
+    def open_group(self, group_id: str) -> Group:
+        """A group that was made before, perhaps by another process."""
+        return Group(run(self._client.open_group(group_id)))
+
+    def open_batch(self, batch_id: str) -> Batch:
+        """A batch that was made before, perhaps by another process."""
+        return Batch(run(self._client.open_batch(batch_id)))
+
+    def wait(self, rollout_id: str, *, timeout_s: float | None = None) -> Result:
+        """The result once it is there; a restart of the server in between is survived."""
+        return run(self._client.wait(rollout_id, timeout_s=timeout_s))
+
+    def result(self, rollout_id: str) -> Result:
+        """As it stands; ``outcome`` is None while it is not finished."""
+        return run(self._client.result(rollout_id))
+
+    def rollout(self, rollout_id: str) -> Json:
+        """The stored rollout with its request, as the server spells it."""
+        return run(self._client.rollout(rollout_id))
+
+    def rollouts(self, **filters: Any) -> Iterator[Json]:
+        """Rollouts, newest first. Filters: status, outcome, task_id, group_id, batch_id, label, order."""
+        return BlockingIterator(self._client.rollouts(**filters))
+
+    def events(self, rollout_id: str, *, after: int = 0) -> Iterator[Event]:
+        """Every event once and in order, live until the end event, over lost connections and restarts."""
+        return BlockingIterator(self._client.events(rollout_id, after=after))
+
+    def messages(self, rollout_id: str) -> Transcript:
+        """What was said, in OpenCode's own message shape."""
+        return run(self._client.messages(rollout_id))
+
+    def calls(self, rollout_id: str) -> Iterator[Json]:
+        """Every captured model call with its tokens, one at a time, in the order in which they ended."""
+        return BlockingIterator(self._client.calls(rollout_id))
+
+    def samples(
+        self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse"
+    ) -> Iterator[Sample]:
+        """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
+        return BlockingIterator(self._client.samples(rollout_id, untrainable=untrainable))
+
+    def certificate(self, rollout_id: str) -> Certificate:
+        """What can be proven about the rollout's tokens."""
+        return run(self._client.certificate(rollout_id))
+
+    def abort(self, rollout_id: str) -> bool:
+        """Stops it, queued or running; what was captured is kept. False when it had already ended."""
+        return run(self._client.abort(rollout_id))
+
+    def rows(self, source: Source, *, untrainable: OnUntrainable = "skip") -> Rows:
+        """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
+        return Rows(self._client.rows(_to_async(source), untrainable=untrainable))
+
+    def health(self) -> Json:
+        """Whether the server answers, and its version."""
+        return run(self._client.health())
+
+
+class Group:
+    """``n`` rollouts of one task. Iterate for the results as they finish."""
+
+    def __init__(self, group: AsyncGroup) -> None:
+        self._group = group
+        self.id = group.id
+        self.rollout_ids = group.rollout_ids
+        """In order of creation."""
+
+    def __iter__(self) -> Iterator[Result]:
+        return BlockingIterator(self._group.__aiter__())
+
+    def results(self) -> list[Result]:
+        """All of them, in order of creation."""
+        return run(self._group.results())
+
+    def wait(self) -> GroupSummary:
+        """The summary once every rollout has ended; fetches no result."""
+        return run(self._group.wait())
+
+    def summary(self) -> GroupSummary:
+        """Progress, reward mean and spread, pass@k."""
+        return run(self._group.summary())
+
+    def rows(self, *, untrainable: OnUntrainable = "skip") -> Rows:
+        """Training rows, once all rollouts have ended: an advantage needs every reward."""
+        return Rows(self._group.rows(untrainable=untrainable))
+
+    def abort(self) -> list[str]:
+        """Stops every unfinished rollout; their ids."""
+        return run(self._group.abort())
+
+
+class Batch:
+    """Tasks × endpoints × n. Iterate for the results as they finish."""
+
+    def __init__(self, batch: AsyncBatch) -> None:
+        self._batch = batch
+        self.id = batch.id
+
+    def __iter__(self) -> Iterator[Result]:
+        return BlockingIterator(self._batch.__aiter__())
+
+    def groups(self) -> list[Group]:
+        """One for each task and endpoint."""
+        return [Group(group) for group in run(self._batch.groups())]
+
+    def summary(self) -> BatchSummary:
+        """Progress, outcomes and the mean reward."""
+        return run(self._batch.summary())
+
+    def rows(self, *, untrainable: OnUntrainable = "skip") -> Rows:
+        """Training rows, group by group."""
+        return Rows(self._batch.rows(untrainable=untrainable))
+
+    def abort(self) -> list[str]:
+        """Stops every unfinished rollout; their ids."""
+        return run(self._batch.abort())
+
+
+class Rows(BlockingIterator[Row]):
+    """Rows, one at a time. What was left out is in ``skipped``, with its reasons."""
+
+    def __init__(self, rows: AsyncRows) -> None:
+        super().__init__(rows.__aiter__())
+        self._rows = rows
+
+    @property
+    def skipped(self) -> list[Untrainable]:
+        return self._rows.skipped
+
+
+Source = Group | Batch | str | Result | Iterable[str | Result]
+
+
+def rows(client: Client, source: Source, *, untrainable: OnUntrainable = "skip") -> Rows:
+    """
+    Training rows for any trainer: ids, mask and logprobs of one length, the reward, and the advantage over the group.
+
+    ``untrainable`` says what to do with rollouts whose tokens the server cannot vouch for, or that have no reward:
+    ``skip`` (they are in ``.skipped`` with the reasons), ``raise`` (Untrainable), or ``include``.
+    """
+    return client.rows(source, untrainable=untrainable)
+
+
+def _to_async(source: Source) -> AsyncSource:
+    if isinstance(source, Group):
+        return source._group
+    return source._batch if isinstance(source, Batch) else source
