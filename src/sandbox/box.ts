@@ -13,28 +13,27 @@ const READY_TIMEOUT_MS = 30_000;
 
 /** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
 export async function openBox(options: BoxOptions): Promise<Box> {
-	options.signal?.throwIfAborted();
 	const control = new Control(options.answerTimeoutMs);
 	const doors: Doors = {
 		acceptControl: (connection) => control.accept(connection),
 		acceptGateway: (connection) => (options.onGateway ? options.onGateway(connection) : connection.destroy()),
 		acceptEgress: (connection) => (options.onEgress ? options.onEgress(connection) : connection.destroy()),
 	};
-	const listeners = await listenForBox(options, doors);
-	let launched: Launched | null = null;
 	const giveUp = () => control.lose(new RolloutError("sandbox", "open_aborted", "no longer wanted"));
-	const late = () => control.lose(notReady());
-	const timer = setTimeout(late, options.readyTimeoutMs ?? READY_TIMEOUT_MS);
+	const timer = setTimeout(() => control.lose(notReady()), options.readyTimeoutMs ?? READY_TIMEOUT_MS);
 	options.signal?.addEventListener("abort", giveUp);
+	const undo: (() => Promise<void>)[] = [() => options.release()];
 	try {
-		launched = await options.launch(doors);
+		options.signal?.throwIfAborted();
+		const listeners = await listenForBox(options, doors);
+		undo.unshift(() => listeners.close());
+		const launched = await options.launch(doors);
+		undo.unshift(() => launched.kill());
 		void launched.exited.then((words) => control.lose(died(words)));
 		const hello = await control.hello;
 		return new Box(options, control, launched, hello.ports, hello.hidden, listeners);
 	} catch (error) {
-		await launched?.kill();
-		await listeners.close();
-		await options.release();
+		for (const step of undo) await step();
 		options.signal?.throwIfAborted();
 		throw error;
 	} finally {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync } from "node:fs";
+import { closeSync, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../model/task.ts";
 import { type Cgroup, freezeCgroup, killCgroup } from "./cgroup.ts";
@@ -79,7 +79,7 @@ export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 const WRAPPER =
 	'n=$1; shift; while [ "$n" -gt 0 ]; do echo $$ > "$1" || exit 90; shift; n=$((n-1)); done; exec "$@"';
 
-function wrapperArguments(plan: BwrapPlan): string[] {
+export function wrapperArguments(plan: BwrapPlan): string[] {
 	const { spec, uid, cgroup } = plan;
 	const drop =
 		uid === null
@@ -90,7 +90,7 @@ function wrapperArguments(plan: BwrapPlan): string[] {
 		...cgroup.folders.map((folder) => `${folder}/cgroup.procs`),
 		"/usr/bin/prlimit",
 		`--fsize=${spec.fileSizeMb * 1024 * 1024}`,
-		`--nofile=${OPEN_FILES}`,
+		`--nofile=${Math.min(OPEN_FILES, hardLimitOfFiles())}`,
 		"--core=0",
 		`--memlock=${LOCKED_BYTES}`,
 		"--",
@@ -106,7 +106,13 @@ function wrapperArguments(plan: BwrapPlan): string[] {
 	];
 }
 
-function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): string[] {
+/** A limit can be lowered by anyone and raised by few. */
+function hardLimitOfFiles(): number {
+	const hard = /^Max open files\s+\S+\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"))?.[1];
+	return hard === undefined ? OPEN_FILES : Number(hard);
+}
+
+export function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): string[] {
 	const size = (bytes: number) => ["--size", `${bytes}`];
 	return [
 		...["--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"],
