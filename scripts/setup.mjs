@@ -37,7 +37,9 @@ function ensureParts(parts) {
 		say(`Installing ${packages.join(", ")} (apt-get) …`);
 		const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" };
 		runQuietly("apt-get", ["update", "-q"], "apt-get update failed", env);
-		const install = ["install", "-q", "-y", "--no-install-recommends", ...packages];
+		// Container engines do not work without what they recommend; for the rest it would only be ballast.
+		const lean = missing.some((part) => part.recommends) ? [] : ["--no-install-recommends"];
+		const install = ["install", "-q", "-y", ...lean, ...packages];
 		runQuietly("apt-get", install, "apt-get install failed", env);
 		return;
 	}

@@ -14,8 +14,8 @@ export const RUN_PARTS = [
 export const TEST_PARTS = [
 	{ command: "sshd", apt: "openssh-server", why: "tests of the ssh sandbox" },
 	{ command: "psql", apt: "postgresql", why: "tests of the PostgreSQL store and queue" },
-	{ command: "dockerd", apt: "docker.io", why: "tests of the docker sandbox" },
-	{ command: "podman", apt: "podman", why: "tests of the docker sandbox without a daemon" },
+	{ command: "dockerd", apt: "docker.io", recommends: true, why: "tests of the docker sandbox" },
+	{ command: "podman", apt: "podman", recommends: true, why: "tests of the docker sandbox without a daemon" },
 	{ command: "runc", apt: "runc", why: "the container runtime of those tests" },
 	{ command: "debootstrap", apt: "debootstrap", why: "builds the image of those tests" },
 	{
