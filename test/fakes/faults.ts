@@ -151,6 +151,12 @@ export const faults: Fault[] = [
 		maxUpstreamRequests: 3,
 	},
 	{
+		name: "the engine aborts its answer",
+		script: () => stream(streams.vllm().replace('"finish_reason":"stop"', '"finish_reason":"abort"')),
+		failure: "provider_error",
+		maxUpstreamRequests: 4,
+	},
+	{
 		name: "a page of HTML with status 200",
 		script: () => stream("<html>welcome</html>"),
 		failure: "provider_malformed",
