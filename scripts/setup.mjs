@@ -94,6 +94,7 @@ function isPresent(part) {
 }
 
 function isOnPath(command) {
+	if (command.startsWith("/")) return existsSync(command);
 	const folders = [...(process.env.PATH ?? "").split(delimiter), ...SYSTEM_FOLDERS];
 	return folders.some((folder) => existsSync(join(folder, command)));
 }

@@ -1,5 +1,5 @@
 /**
- * What the machine itself must bring, in one list: `command` is looked for on PATH (and has to succeed with the
+ * What the machine itself must bring, in one list: `command` is looked for on PATH unless it is a path (and has to succeed with the
  * arguments `probe`, where there are any), `apt` is the Debian/Ubuntu package that brings it, `why` is said to people
  * who have to install it by hand.
  */
@@ -7,13 +7,13 @@ export const RUN_PARTS = [
 	{ command: "bwrap", apt: "bubblewrap", why: "builds the local sandbox" },
 	{ command: "rg", apt: "ripgrep", why: "the agent searches with it" },
 	{ command: "git", apt: "git", why: "the agent and many tasks use it" },
-	{ command: "python3", apt: "python3", why: "several example tasks are in Python" },
+	{ command: "/usr/bin/python3", apt: "python3", why: "several example tasks are in Python; boxes see /usr" },
 ];
 
 /** What only the full test run needs; without them the tests concerned are skipped, saying so. */
 export const TEST_PARTS = [
 	{ command: "sshd", apt: "openssh-server", why: "tests of the ssh sandbox" },
-	{ command: "psql", apt: "postgresql", why: "tests of the PostgreSQL store and queue" },
+	{ command: "pg_ctlcluster", apt: "postgresql", why: "tests of the PostgreSQL store and queue" },
 	{ command: "dockerd", apt: "docker.io", recommends: true, why: "tests of the docker sandbox" },
 	{ command: "podman", apt: "podman", recommends: true, why: "tests of the docker sandbox without a daemon" },
 	{ command: "runc", apt: "runc", why: "the container runtime of those tests" },
