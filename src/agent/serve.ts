@@ -12,6 +12,7 @@ import { startServeRun } from "./serve-run.ts";
 
 const PORT = 4096;
 const BOOT_LIMIT_MS = 120_000;
+const EXIT_GRACE_MS = 500;
 
 /** Starts `opencode serve` in the box and resolves when it answers. */
 export async function bootServe(
@@ -119,8 +120,8 @@ class ServeAgent implements BootedAgent {
 	async [Symbol.asyncDispose](): Promise<void> {
 		const { server } = this.#parts;
 		await server.kill("SIGTERM");
-		const ended = await Promise.race([server.exited.then(() => true), delay(1_000, false, { ref: false })]);
-		if (!ended) await server[Symbol.asyncDispose]();
+		// It ends with its box in any case; this only lets it close its database.
+		await Promise.race([server.exited, delay(EXIT_GRACE_MS)]);
 	}
 
 	#client(directory: string): ServeClient {

@@ -24,14 +24,16 @@ export class RolloutRecord {
 	box: Record<string, unknown> = {};
 	readonly #store: Store;
 	readonly #rollout: Rollout;
+	readonly #agentVersion: string;
 	readonly #startedAt = Date.now();
 	#pending: EventBody[] = [];
 	#flushing: Promise<void> = Promise.resolve();
 	#phase: { name: Phase; since: number } | null = null;
 	readonly #counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
 
-	constructor(rollout: Rollout, store: Store) {
+	constructor(rollout: Rollout, store: Store, agentVersion: string) {
 		this.#rollout = rollout;
+		this.#agentVersion = agentVersion;
 		this.#store = store;
 	}
 
@@ -49,7 +51,7 @@ export class RolloutRecord {
 
 	opened(sandboxId: string, backend: string, warm: boolean, facts: Record<string, unknown>): void {
 		this.sandboxId = sandboxId;
-		this.box = { backend, warm, ...facts };
+		this.box = { backend, warm, agentVersion: this.#agentVersion, ...facts };
 		this.emit({ type: "sandbox-open", sandboxId, backend, warm });
 	}
 

@@ -13,7 +13,7 @@ import { solve } from "./solve.ts";
  * It never throws for what happens in a rollout: failures are data on the record.
  */
 export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Promise<RolloutEnd> {
-	const record = new RolloutRecord(rollout, deps.store);
+	const record = new RolloutRecord(rollout, deps.store, deps.agent.version);
 	const signal = AbortSignal.any([stop, record.lost.signal]);
 	try {
 		await using ready = await deps.boxes.open(rollout.request, record, signal);

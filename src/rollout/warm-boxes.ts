@@ -140,6 +140,8 @@ async function makeWarm(
 		await agent.prime(WORKDIR.replace(HOME, box.home));
 	}
 	await box.freeze();
+	// Whatever is disposed of after this needs a box that can answer.
+	stack.defer(() => box.thaw());
 	const owned = stack.move();
 	return { box, agent, key, given, setup, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
