@@ -53,10 +53,12 @@ export async function dropLease(path: string): Promise<void> {
 
 /**
  * Hands every lease of a dead owner to `destroy`. The lease is renamed first, so that of several reapers one does
- * the work, and it keeps its uid taken until that is done. A reaper that dies leaves it for the next one.
+ * the work, and it keeps its uid taken until that is done. A reaper that dies or fails leaves it for the next one,
+ * and one orphan's failing keeps no other alive.
  */
 export async function reapLeases(folder: string, destroy: (lease: Lease) => Promise<void>): Promise<number> {
 	let reaped = 0;
+	const failures: unknown[] = [];
 	for (const name of await leaseNames(folder)) {
 		const path = join(folder, name);
 		const lease = await readLease(path);
@@ -72,10 +74,16 @@ export async function reapLeases(folder: string, destroy: (lease: Lease) => Prom
 			if ((error as NodeJS.ErrnoException).code === "ENOENT") continue;
 			throw error;
 		}
-		await destroy(lease);
-		await dropLease(mine);
-		reaped += 1;
+		try {
+			await destroy(lease);
+			await dropLease(mine);
+			reaped += 1;
+		} catch (error) {
+			await rename(mine, path);
+			failures.push(error);
+		}
 	}
+	if (failures.length > 0) throw failures[0];
 	return reaped;
 }
 

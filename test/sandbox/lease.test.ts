@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Lease, reapLeases, takeLease } from "../../src/sandbox/lease.ts";
+import { type Lease, reapLeases, startTimeOf, takeLease } from "../../src/sandbox/lease.ts";
 import { openLocalProvider } from "../../src/sandbox/local.ts";
 import { openProcessProvider } from "../../src/sandbox/process.ts";
 import { requirePart } from "../fixtures/parts.ts";
@@ -29,8 +29,7 @@ test("no two boxes get the same uid, however many ask at once", async () => {
 test("a living owner's lease is left alone, a dead owner's is handed over once", async () => {
 	await using folder = await temporaryFolder();
 	await takeLease(folder.path, true, description("mine"));
-	const { lease, path } = await takeLease(folder.path, true, description("orphan"));
-	await writeLease(path, { ...lease, owner: { ...lease.owner, startTime: "1" } });
+	await takeOrphan(folder.path, "orphan");
 	const destroyed: string[] = [];
 	const destroy = async ({ boxId }: Lease) => {
 		destroyed.push(boxId);
@@ -44,26 +43,47 @@ test("a living owner's lease is left alone, a dead owner's is handed over once",
 test("a lease of an earlier boot belongs to nobody", async () => {
 	await using folder = await temporaryFolder();
 	const { lease, path } = await takeLease(folder.path, true, description("old"));
-	await writeLease(path, { ...lease, owner: { ...lease.owner, bootId: "another" } });
+	await writeFile(path, JSON.stringify({ ...lease, owner: { ...lease.owner, bootId: "another" } }));
 	expect(await reapLeases(folder.path, async () => {})).toBe(1);
 });
 
-test("while an orphan is being destroyed its uid is not given away; a reaper that died is succeeded", async () => {
+test("while an orphan is being destroyed its uid is not given away", async () => {
 	await using folder = await temporaryFolder();
-	const { lease, path } = await takeLease(folder.path, true, description("orphan"));
-	await writeLease(path, { ...lease, owner: { ...lease.owner, startTime: "1" } });
+	const { lease } = await takeOrphan(folder.path, "orphan");
 	let duringUid: number | null = null;
-	const failing = reapLeases(folder.path, async () => {
+	await reapLeases(folder.path, async () => {
 		duringUid = (await takeLease(folder.path, true, description("next"))).lease.uid;
-		throw new Error("the reaper dies");
 	});
-	await expect(failing).rejects.toThrow("the reaper dies");
+	expect(duringUid).not.toBeNull();
 	expect(duringUid).not.toBe(lease.uid);
-	const left = (await readdir(folder.path)).find((name) => name.includes("reaping"))!;
-	await renameTo(folder.path, left, left.replace(/reaping-\d+-\d+/, "reaping-999999-1"));
+});
+
+test("a reaper that died is succeeded, one at work is left alone", async () => {
+	await using folder = await temporaryFolder();
+	const { lease, path } = await takeOrphan(folder.path, "orphan");
+	const busy = join(
+		folder.path,
+		`${lease.uid}.reaping-${process.pid}-${await startTimeOf(process.pid)}.json`,
+	);
+	await rename(path, busy);
+	expect(await reapLeases(folder.path, async () => {})).toBe(0);
+	await rename(busy, join(folder.path, `${lease.uid}.reaping-999999-1.json`));
+	expect(await reapLeases(folder.path, async () => {})).toBe(1);
+	expect(await readdir(folder.path)).toEqual([]);
+});
+
+test("an orphan that cannot be destroyed keeps no other alive, and is tried again", async () => {
+	await using folder = await temporaryFolder();
+	await takeOrphan(folder.path, "stubborn");
+	await takeOrphan(folder.path, "willing");
 	const destroyed: string[] = [];
-	expect(await reapLeases(folder.path, async ({ boxId }) => void destroyed.push(boxId))).toBe(1);
-	expect(destroyed).toEqual(["orphan"]);
+	const destroy = async ({ boxId }: Lease) => {
+		if (boxId === "stubborn") throw new Error("busy");
+		destroyed.push(boxId);
+	};
+	await expect(reapLeases(folder.path, destroy)).rejects.toThrow("busy");
+	expect(destroyed).toEqual(["willing"]);
+	expect(await reapLeases(folder.path, async () => {})).toBe(1);
 });
 
 test.for(["running", "frozen"])(
@@ -136,10 +156,9 @@ async function temporaryFolder(): Promise<AsyncDisposable & { path: string }> {
 	return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) };
 }
 
-async function writeLease(path: string, lease: Lease): Promise<void> {
-	await writeFile(path, JSON.stringify(lease));
-}
-
-async function renameTo(folder: string, from: string, to: string): Promise<void> {
-	await rename(join(folder, from), join(folder, to));
+/** A lease whose owner's pid now belongs to another program. */
+async function takeOrphan(folder: string, boxId: string): Promise<{ lease: Lease; path: string }> {
+	const { lease, path } = await takeLease(folder, true, description(boxId));
+	await writeFile(path, JSON.stringify({ ...lease, owner: { ...lease.owner, startTime: "1" } }));
+	return { lease, path };
 }

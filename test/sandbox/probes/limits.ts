@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { BoxSpec } from "../../../src/model/task.ts";
+import { planCgroup } from "../../../src/sandbox/cgroup.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import type { Finding, Probe, Range } from "./probe.ts";
 
@@ -66,15 +67,11 @@ export const limitProbes: Probe[] = [
 		const { stdout } = await box.exec(sizeReached("huge"));
 		return { contained: Number(stdout) === 10 << 20, seen: `${stdout.trim()} bytes` };
 	}),
-	bomb("fill the home folder with empty files", { diskMb: 16, memoryMb: 512 }, async (box) => {
-		const script =
-			'i=0; while : > "f$i"; do i=$((i+1)); [ $i -ge 300000 ] && break; done 2>/dev/null; echo $i';
-		const { stdout, timedOut } = await box.exec(script, { timeoutMs: 25_000 });
-		const made = Number(stdout);
-		return {
-			contained: timedOut || made < 300_000,
-			seen: timedOut ? "stopped by the clock" : `${made} files`,
-		};
+	bomb("fill the kernel's memory with empty files", { diskMb: 16, memoryMb: 512 }, async (box) => {
+		const before = await memoryUsed(box);
+		await box.exec("mkdir many; cd many; seq 60000 | xargs touch", { timeoutMs: 50_000 });
+		const charged = (await memoryUsed(box)) - before;
+		return { contained: charged > 60_000 * 400, seen: `charged to the box: ${Math.round(charged / 1e6)} MB` };
 	}),
 	bomb("open descriptors without end", {}, async (box) => {
 		const program =
@@ -87,20 +84,20 @@ export const limitProbes: Probe[] = [
 	}),
 	bomb("flood the log", {}, async (box) => {
 		const before = process.memoryUsage().rss;
-		const { droppedBytes, stdout } = await box.exec("head -c 100000000 /dev/zero | tr '\\0' x");
+		const { droppedBytes, stdout } = await box.exec("head -c 200000000 /dev/zero | tr '\\0' x");
 		const grown = process.memoryUsage().rss - before;
-		const contained = droppedBytes + stdout.length === 100e6 && stdout.length <= 1 << 20 && grown < 90e6;
+		const contained = droppedBytes + stdout.length === 200e6 && stdout.length <= 1 << 20 && grown < 160e6;
 		return {
 			contained,
-			seen: `kept ${stdout.length} of 100000000 bytes, grew by ${Math.round(grown / 1e6)} MB`,
+			seen: `kept ${stdout.length} of 200000000 bytes, grew by ${Math.round(grown / 1e6)} MB`,
 		};
 	}),
 	bomb("flood the log of a process nobody reads", {}, async (box) => {
 		const before = process.memoryUsage().rss;
-		await using child = await box.spawn(["head", "-c", "100000000", "/dev/zero"]);
+		await using child = await box.spawn(["head", "-c", "200000000", "/dev/zero"]);
 		const { exitCode } = await child.exited;
 		const grown = process.memoryUsage().rss - before;
-		return { contained: exitCode === 0 && grown < 90e6, seen: "dropped" };
+		return { contained: exitCode === 0 && grown < 160e6, seen: "dropped" };
 	}),
 	bomb("burn the processor", { cpus: 0.1 }, async (box) => {
 		await using burner = await box.spawn([
@@ -113,6 +110,12 @@ export const limitProbes: Probe[] = [
 		return { contained: throttled > 0, seen: "held back to its share" };
 	}),
 ];
+
+async function memoryUsed(box: Sandbox): Promise<number> {
+	const { folders, version } = await planCgroup(box.id);
+	const file = version === "v2" ? "memory.current" : "memory.usage_in_bytes";
+	return Number(await readFile(`${folders[0]}/${file}`, "utf8"));
+}
 
 /** Waits until the kernel has held the box back; the test's own clock ends a wait in vain. */
 async function throttledTimes(box: Sandbox): Promise<number> {
