@@ -1,10 +1,8 @@
 const [major] = process.versions.node.split(".");
 
 if (Number(major) < 24) {
-	process.stderr.write(
-		`paddock: needs Node 24 or newer, this is ${process.version}; start it with "npx paddock", which brings its own.\n`,
-	);
-	process.exitCode = 2;
+	// The launcher finds the Node that came along, or says in one sentence how to get it.
+	await import(new URL("../bin/paddock.mjs", import.meta.url).href);
 } else {
 	// Loaded only now: an older Node could not even parse what follows.
 	const { main } = await import("./cli/cli.ts");

@@ -61,6 +61,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"openenv/doors.ts",
 			"mcp/stdio.ts",
 			"export/export.ts",
+			"export/samples.ts",
 		],
 	],
 	"main.ts": ["cli/cli.ts", "cli/console.ts"],

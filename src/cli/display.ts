@@ -11,8 +11,16 @@ export interface Display extends Disposable {
 	say(text: string): void;
 }
 
-/** Live bars on a terminal, plain lines otherwise. Progress always goes to stderr. */
-export function openDisplay(rows: readonly Row[], console: Console): Display {
-	const live = console.stderr.isTTY && console.env.TERM !== "dumb";
+/**
+ * Live bars on a terminal, plain lines otherwise. Progress always goes to stderr; when results stream to the same
+ * terminal (`printsResults`), lines do not get in their way.
+ */
+export function openDisplay(
+	rows: readonly Row[],
+	console: Console,
+	options: { printsResults?: boolean } = {},
+): Display {
+	const collides = options.printsResults === true && console.stdout.isTTY;
+	const live = console.stderr.isTTY && console.env.TERM !== "dumb" && !collides;
 	return live ? openBars(rows, console) : openLines(console);
 }

@@ -134,7 +134,7 @@ async function carryOut(
 	const results: RolloutResult[] = [];
 	let interrupt: Interrupt | null = null;
 	{
-		using display = openDisplay([...rows.values()], console);
+		using display = openDisplay([...rows.values()], console, { printsResults: plan.json });
 		speaker.say = (message) => display.say(message);
 		if (runner.leftOver > 0) {
 			display.say(`Going on as well: ${plural(runner.leftOver, "rollout")} of an earlier run.`);

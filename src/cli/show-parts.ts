@@ -1,6 +1,7 @@
 import type { ModelCall } from "../model/call.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { Rollout } from "../model/rollout.ts";
+import type { Certificate } from "../model/sample.ts";
 import { plural, showBytes, showCount, showReward, showSeconds, showTime } from "./figures.ts";
 import { cut, printable } from "./style.ts";
 import { layOut } from "./table.ts";
@@ -11,8 +12,8 @@ export interface Part {
 	lines: string[];
 }
 
-export function headPart(rollout: Rollout): Part {
-	const { summary, failure } = rollout;
+export function headPart(rollout: Rollout, certificate: Certificate): Part {
+	const { failure } = rollout;
 	const facts: [string, string][] = [
 		["rollout", `${rollout.id}${rollout.groupId === null ? "" : `  (group ${rollout.groupId})`}`],
 		["task", rollout.taskId],
@@ -30,9 +31,15 @@ export function headPart(rollout: Rollout): Part {
 			`${showCount(rollout.promptTokens)} in + ${showCount(rollout.completionTokens)} out, ${plural(rollout.calls, "call")}`,
 		],
 		...(rollout.attempt > 1 ? [["attempt", String(rollout.attempt)] as [string, string]] : []),
-		...(summary?.untrainable ? [["untrainable", summary.untrainable] as [string, string]] : []),
+		["trainable", trainableOf(rollout, certificate)],
 	];
 	return { title: null, lines: facts.map(([name, value]) => `${name.padEnd(11)} ${printable(value)}`) };
+}
+
+function trainableOf(rollout: Rollout, certificate: Certificate): string {
+	if (rollout.status !== "done") return "not known before the end";
+	if (!certificate.trainable) return `no: ${certificate.reasons.join("; ")}`;
+	return `yes: ${plural(certificate.trainedTokens, "exact token")} in ${plural(certificate.continuity.samples, "sample")}`;
 }
 
 function modelOf({ request: { endpoint } }: Rollout): string {
@@ -71,7 +78,7 @@ export function resultsPart(title: string, results: readonly CommandResult[]): P
 	return { title, lines };
 }
 
-export function callsPart(calls: readonly ModelCall[]): Part {
+export function callsPart(calls: readonly string[][]): Part {
 	if (calls.length === 0) return { title: "Calls", lines: [] };
 	const table = layOut(
 		[
@@ -85,19 +92,24 @@ export function callsPart(calls: readonly ModelCall[]): Part {
 			{ title: "time", align: "right" },
 			{ title: "problem" },
 		],
-		calls.map((call) => [
-			String(call.index + 1),
-			call.purpose,
-			call.response.finishReason ?? "–",
-			showCount(call.usage?.promptTokens ?? call.promptIds.length),
-			showCount(call.usage?.completionTokens ?? call.completionIds.length),
-			call.completionIds.length === 0 ? "none" : showCount(call.completionIds.length),
-			call.firstByteMs === null ? "–" : `${Math.round(call.firstByteMs)} ms`,
-			call.lastByteMs === null ? "–" : `${Math.round(call.lastByteMs)} ms`,
-			problemOf(call),
-		]),
+		calls,
 	);
 	return { title: "Calls", lines: table };
+}
+
+/** One line of the table; the call itself, with all its messages, need not be kept. */
+export function toCallRow(call: ModelCall): string[] {
+	return [
+		String(call.index + 1),
+		call.purpose,
+		call.response.finishReason ?? "–",
+		showCount(call.usage?.promptTokens ?? call.promptIds.length),
+		showCount(call.usage?.completionTokens ?? call.completionIds.length),
+		call.completionIds.length === 0 ? "none" : showCount(call.completionIds.length),
+		call.firstByteMs === null ? "–" : `${Math.round(call.firstByteMs)} ms`,
+		call.lastByteMs === null ? "–" : `${Math.round(call.lastByteMs)} ms`,
+		problemOf(call),
+	];
 }
 
 function problemOf(call: ModelCall): string {

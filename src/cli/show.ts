@@ -4,7 +4,7 @@ import type { Paddock } from "../paddock.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
 import { openHere, warnOn } from "./open.ts";
-import { callsPart, filesPart, headPart, type Part, resultsPart } from "./show-parts.ts";
+import { callsPart, filesPart, headPart, type Part, resultsPart, toCallRow } from "./show-parts.ts";
 import { transcriptPart } from "./show-transcript.ts";
 import { paintFor } from "./style.ts";
 
@@ -62,10 +62,16 @@ async function readParts(paddock: Paddock, id: string, full: boolean): Promise<P
 	const rollout = await paddock.store.get(id);
 	if (rollout === null) throw new UsageError(`There is no rollout "${id}".`, "unknown_rollout");
 	const transcript = await paddock.messages(id);
-	const calls = [];
-	for await (const call of paddock.calls(id)) calls.push(call);
+	const { SampleBuilder } = await import("../export/samples.ts");
+	const expected = { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
+	const samples = new SampleBuilder({ expected });
+	const calls: string[][] = [];
+	for await (const call of paddock.calls(id)) {
+		samples.add(call);
+		calls.push(toCallRow(call));
+	}
 	return [
-		headPart(rollout),
+		headPart(rollout, samples.finish().certificate),
 		resultsPart("Setup", rollout.summary?.setup ?? []),
 		transcriptPart(transcript?.messages ?? [], transcript?.note ?? null, { full }),
 		resultsPart("Verification, in a clean box", rollout.summary?.verify ?? []),
