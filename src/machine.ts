@@ -113,6 +113,8 @@ async function openProvider(
 			return await (await import("./sandbox/local.ts")).openLocalProvider();
 		case "docker":
 			return await (await import("./sandbox/docker.ts")).openDockerProvider({ env });
+		case "ssh":
+			return await (await import("./sandbox/ssh.ts")).openSshProvider({ env, warn });
 		case "process":
 			return await (await import("./sandbox/process.ts")).openProcessProvider({ warn });
 		default:

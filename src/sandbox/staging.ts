@@ -20,7 +20,7 @@ export interface Staged {
 
 export const INIT_SOURCE = fileURLToPath(new URL("./init.js", import.meta.url));
 
-const ETC: Record<string, string> = {
+export const ETC: Record<string, string> = {
 	passwd: "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n",
 	group: "root:x:0:\nuser:x:1000:\n",
 	hosts: "127.0.0.1 localhost sandbox\n::1 localhost\n",
