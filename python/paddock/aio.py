@@ -57,9 +57,7 @@ class AsyncClient:
         made = await self._create("/rollouts", rollout_body(task, endpoint, 1, False, options), options)
         return str(made["rollouts"][0]["id"])
 
-    async def group(
-        self, task: TaskLike, n: int, *, endpoint: EndpointLike, **options: Unpack[Options]
-    ) -> AsyncGroup:
+    async def group(self, task: TaskLike, n: int, *, endpoint: EndpointLike, **options: Unpack[Options]) -> AsyncGroup:
         """``n`` rollouts of one task. Iterate over it for the results as they come."""
         made = await self._create("/rollouts", rollout_body(task, endpoint, n, True, options), options)
         return AsyncGroup(self, made["group"]["id"], [rollout["id"] for rollout in made["rollouts"]])
@@ -88,10 +86,16 @@ class AsyncClient:
 
     async def wait(self, rollout_id: str, *, timeout_s: float | None = None) -> Result:
         """The result once it is there; a restart of the server in between is survived."""
+        if timeout_s is None:
+            return await self._wait(rollout_id)
+        waiting = asyncio.ensure_future(self._wait(rollout_id))
         try:
-            return await asyncio.wait_for(self._wait(rollout_id), timeout_s)
-        except asyncio.TimeoutError:
-            raise NotFinished(rollout_id, timeout_s or 0.0) from None
+            await asyncio.wait({waiting}, timeout=timeout_s)
+            if waiting.done():
+                return waiting.result()
+            raise NotFinished(rollout_id, timeout_s)
+        finally:
+            waiting.cancel()
 
     async def result(self, rollout_id: str) -> Result:
         """As it stands; ``outcome`` is None while it is not finished."""
@@ -126,9 +130,7 @@ class AsyncClient:
     ) -> AsyncIterator[Sample]:
         """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
         try:
-            async for sample in self._transport.ndjson(
-                _path(rollout_id, "/samples"), {"untrainable": untrainable}
-            ):
+            async for sample in self._transport.ndjson(_path(rollout_id, "/samples"), {"untrainable": untrainable}):
                 yield Sample.from_json(sample)
         except ApiError as error:
             if error.code != "untrainable":
@@ -185,9 +187,7 @@ class AsyncClient:
     async def _wait(self, rollout_id: str) -> Result:
         path, query = _path(rollout_id, "/finalize"), {"wait_s": _WAIT_S}
         while True:
-            result = Result.from_json(
-                await self._transport.call("POST", path, query=query, silence_s=_WAIT_S + 60)
-            )
+            result = Result.from_json(await self._transport.call("POST", path, query=query, silence_s=_WAIT_S + 60))
             if result.is_finished:
                 return result
             # A closing server answers at once; it should not be asked in a tight loop.

@@ -99,9 +99,7 @@ class Client:
         """Every captured model call with its tokens, one at a time, in the order in which they ended."""
         return BlockingIterator(self._client.calls(rollout_id))
 
-    def samples(
-        self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse"
-    ) -> Iterator[Sample]:
+    def samples(self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse") -> Iterator[Sample]:
         """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
         return BlockingIterator(self._client.samples(rollout_id, untrainable=untrainable))
 

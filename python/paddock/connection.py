@@ -19,22 +19,49 @@ _PIECE_BYTES = 64 * 1024
 _MAX_HEADERS = 200
 
 
+class _Wire:
+    """A connection on which silence is noticed."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, silence_s: float) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._silence_s = silence_s
+        self._fell_silent = False
+
+    async def heard(self, work: Awaitable[T]) -> T:
+        """What ``work`` reads; raises ConnectionLost when that breaks or takes too long."""
+        # A timer, not asyncio.wait_for: before Python 3.12 that one may swallow a cancellation.
+        timer = asyncio.get_running_loop().call_later(self._silence_s, self._give_up)
+        try:
+            value = await work
+        except (OSError, EOFError, ValueError) as error:
+            if isinstance(error, ConnectionLost) and not self._fell_silent:
+                raise
+            raise ConnectionLost(self._silence() or str(error) or type(error).__name__) from error
+        finally:
+            timer.cancel()
+        if self._fell_silent:
+            raise ConnectionLost(self._silence())
+        return value
+
+    def close(self) -> None:
+        self.writer.transport.abort()
+
+    def _give_up(self) -> None:
+        self._fell_silent = True
+        self.close()
+
+    def _silence(self) -> str:
+        return f"the server was silent for {self._silence_s:g} s" if self._fell_silent else ""
+
+
 class Response:
     """An answer whose body is read piece by piece; the caller closes it."""
 
-    def __init__(
-        self,
-        status: int,
-        headers: Message,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        silence_s: float,
-    ) -> None:
+    def __init__(self, status: int, headers: Message, wire: _Wire) -> None:
         self.status = status
         self.headers = headers
-        self._reader = reader
-        self._writer = writer
-        self._silence_s = silence_s
+        self._wire = wire
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Reading slowly slows the sender down; nothing piles up here."""
@@ -47,8 +74,7 @@ class Response:
         length = self.headers.get("content-length")
         remaining = int(length) if length is not None else None
         while remaining is None or remaining > 0:
-            wanted = _PIECE_BYTES if remaining is None else min(remaining, _PIECE_BYTES)
-            piece = await _in_time(self._reader.read(wanted), self._silence_s)
+            piece = await self._read(_PIECE_BYTES if remaining is None else remaining)
             if not piece:
                 if remaining is None:
                     return
@@ -59,19 +85,22 @@ class Response:
 
     async def _chunked(self) -> AsyncIterator[bytes]:
         while True:
-            line = await _in_time(self._reader.readline(), self._silence_s)
+            line = await self._wire.heard(self._wire.reader.readline())
             if not line.endswith(b"\n"):
                 raise ConnectionLost("the answer broke off between two chunks")
             remaining = _chunk_size(line)
             if remaining == 0:
                 return
             while remaining > 0:
-                piece = await _in_time(self._reader.read(min(remaining, _PIECE_BYTES)), self._silence_s)
+                piece = await self._read(remaining)
                 if not piece:
                     raise ConnectionLost("the answer broke off within a chunk")
                 remaining -= len(piece)
                 yield piece
-            await _in_time(self._reader.readline(), self._silence_s)
+            await self._wire.heard(self._wire.reader.readline())
+
+    async def _read(self, most: int) -> bytes:
+        return await self._wire.heard(self._wire.reader.read(min(most, _PIECE_BYTES)))
 
     async def lines(self) -> AsyncIterator[str]:
         """The lines of the body without their ends, however the network cut it up."""
@@ -93,7 +122,7 @@ class Response:
 
     async def aclose(self) -> None:
         """Ends the connection, whether or not the body was read to its end."""
-        self._writer.transport.abort()
+        self._wire.close()
 
 
 async def exchange(
@@ -107,20 +136,40 @@ async def exchange(
     tls: ssl.SSLContext | None = None,
 ) -> Response:
     """Sends a request and reads the head of the answer. Whatever breaks on the way is a ConnectionLost."""
+    wire = await _connect(url, silence_s, tls)
+    try:
+        wire.writer.write(_head(url, method, target, headers, body) + (body or b""))
+        status, answered = await wire.heard(_read_head(wire))
+        return Response(status, answered, wire)
+    except BaseException:
+        wire.close()
+        raise
+
+
+async def _connect(url: SplitResult, silence_s: float, tls: ssl.SSLContext | None) -> _Wire:
     context = (tls or ssl.create_default_context()) if url.scheme == "https" else None
     port = url.port or (443 if context else 80)
-    reader, writer = await _in_time(
-        asyncio.open_connection(url.hostname, port, ssl=context, limit=_PIECE_BYTES), silence_s
-    )
+    opening = asyncio.ensure_future(asyncio.open_connection(url.hostname, port, ssl=context, limit=_PIECE_BYTES))
     try:
-        writer.write(_head(url, method, target, headers, body))
-        if body:
-            writer.write(body)
-        status, answered = await _in_time(_read_head(writer, reader), silence_s)
-        return Response(status, answered, reader, writer, silence_s)
-    except BaseException:
-        writer.transport.abort()
+        await asyncio.wait({opening}, timeout=silence_s)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_unused)
+        opening.cancel()
         raise
+    if not opening.done():
+        opening.add_done_callback(_close_unused)
+        opening.cancel()
+        raise ConnectionLost(f"{url.hostname}:{port} did not answer within {silence_s:g} s")
+    try:
+        return _Wire(*opening.result(), silence_s)
+    except OSError as error:
+        raise ConnectionLost(f"{url.hostname}:{port} cannot be reached: {error}") from error
+
+
+def _close_unused(opening: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]) -> None:
+    """Nobody waits any more for a connection that may still have come about."""
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result()[1].transport.abort()
 
 
 def _head(url: SplitResult, method: str, target: str, headers: Mapping[str, str], body: bytes | None) -> bytes:
@@ -135,9 +184,10 @@ def _head(url: SplitResult, method: str, target: str, headers: Mapping[str, str]
     return f"{method} {target} HTTP/1.1\r\n{text}\r\n".encode("latin-1")
 
 
-async def _read_head(writer: asyncio.StreamWriter, reader: asyncio.StreamReader) -> tuple[int, Message]:
+async def _read_head(wire: _Wire) -> tuple[int, Message]:
+    reader = wire.reader
     try:
-        await writer.drain()
+        await wire.writer.drain()
     except OSError:
         # A server may refuse a large body before it has read it all: its answer still counts.
         pass
@@ -165,14 +215,3 @@ def _chunk_size(line: bytes) -> int:
         return int(line.split(b";", 1)[0], 16)
     except ValueError:
         raise ConnectionLost("the answer is not chunked as it says") from None
-
-
-async def _in_time(work: Awaitable[T], seconds: float) -> T:
-    try:
-        return await asyncio.wait_for(work, seconds)
-    except asyncio.TimeoutError:
-        raise ConnectionLost(f"the server was silent for {seconds:g} s") from None
-    except (OSError, EOFError, asyncio.LimitOverrunError, ValueError) as error:
-        if isinstance(error, ConnectionLost):
-            raise
-        raise ConnectionLost(str(error) or type(error).__name__) from error

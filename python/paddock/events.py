@@ -22,9 +22,7 @@ async def follow(transport: Transport, path: str, after: int = 0) -> AsyncIterat
     while True:
         try:
             headers = {"accept": "text/event-stream", "last-event-id": str(last)}
-            async with aclosing(
-                await transport.open("GET", path, headers=headers, silence_s=_SILENCE_S)
-            ) as response:
+            async with aclosing(await transport.open("GET", path, headers=headers, silence_s=_SILENCE_S)) as response:
                 if response.status == 204:
                     return
                 patience.alive()

@@ -87,9 +87,7 @@ class AsyncRows:
         includes_all = self._untrainable == "include"
         has_samples = False
         try:
-            async for sample in self._client.samples(
-                rollout_id, untrainable="include" if includes_all else "refuse"
-            ):
+            async for sample in self._client.samples(rollout_id, untrainable="include" if includes_all else "refuse"):
                 has_samples = True
                 if sample.reward is None and not includes_all:
                     raise Untrainable(rollout_id, ["it has no reward"])

@@ -75,9 +75,7 @@ class Transport:
         while True:
             try:
                 skipping = {skip_by: seen} if skip_by else {}
-                response = await self.open(
-                    "GET", path, query={**(query or {}), **skipping}, headers={"accept": NDJSON}
-                )
+                response = await self.open("GET", path, query={**(query or {}), **skipping}, headers={"accept": NDJSON})
                 async with aclosing(response):
                     to_skip = 0 if skip_by else seen
                     async for line in response.lines():
@@ -179,9 +177,7 @@ def _to_api_error(response: Response, body: bytes) -> ApiError:
     try:
         problem = json.loads(body)
         issues = [(issue["path"], issue["message"]) for issue in problem.get("issues", [])]
-        return ApiError(
-            response.status, problem["code"], problem["detail"], issues=issues, retry_after_s=retry_after_s
-        )
+        return ApiError(response.status, problem["code"], problem["detail"], issues=issues, retry_after_s=retry_after_s)
     except (ValueError, KeyError, TypeError, AttributeError):
         text = body[:200].decode("utf8", "replace")
         return ApiError(response.status, "not_paddock", f"HTTP {response.status}: {text}", retry_after_s=retry_after_s)
