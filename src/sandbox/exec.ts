@@ -87,7 +87,7 @@ async function collect(
 		if (type === FROM_BOX.result) return parseEnding(payload);
 		if (type === FROM_BOX.failed) throw toBoxError(payload);
 		if (type === FROM_BOX.stdout && options.stdoutTo !== undefined) {
-			await passOn(options.stdoutTo, payload);
+			await passOn(connection, options.stdoutTo, payload);
 		} else if (type === FROM_BOX.stdout) {
 			options.onStdout?.(payload);
 			output.stdout.push(payload);
@@ -99,8 +99,9 @@ async function collect(
 	return null;
 }
 
-async function passOn(to: Writable, chunk: Buffer): Promise<void> {
-	if (!to.destroyed && !to.write(chunk)) await drainOrClose(to);
+/** A command that was given up does not wait for whoever reads its output. */
+async function passOn(connection: Duplex, to: Writable, chunk: Buffer): Promise<void> {
+	if (!to.destroyed && !to.write(chunk) && !connection.destroyed) await drainOrClose(to, connection);
 	if (to.destroyed)
 		throw new RolloutError("sandbox", "output_closed", "nobody takes the command's output any more");
 }
@@ -149,15 +150,18 @@ function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
 		yield bytes.subarray(at, at + STDIN_CHUNK_BYTES);
 }
 
-function drainOrClose(connection: Writable): Promise<void> {
+/** Until `to` takes more, or it or `other` is gone. */
+function drainOrClose(to: Writable, other: Writable = to): Promise<void> {
 	return new Promise((resolve) => {
 		const done = () => {
-			connection.removeListener("drain", done);
-			connection.removeListener("close", done);
+			to.removeListener("drain", done);
+			to.removeListener("close", done);
+			other.removeListener("close", done);
 			resolve();
 		};
-		connection.on("drain", done);
-		connection.on("close", done);
+		to.on("drain", done);
+		to.on("close", done);
+		if (other !== to) other.on("close", done);
 	});
 }
 

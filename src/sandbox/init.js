@@ -23,6 +23,7 @@ const STDIN_END = 2;
 /** How long background children may keep the pipes of an ended command open without writing. */
 const QUIET_MS = 200;
 const FRAME_BYTES = 128 * 1024;
+const MAX_NAP_MS = 50;
 const PR_SET_DUMPABLE = 4;
 const RLIMIT_NPROC = 6;
 /** Processes and threads that commands cannot take: a box full of theirs can still be cleared by this process. */
@@ -38,6 +39,8 @@ const oomScore = openOomScore();
 const libc = openLibc();
 const hidden = hide();
 limitProcesses(0, HEADROOM);
+const scratch = Buffer.alloc(FRAME_BYTES);
+const scratchAddress = ffi.ptr(scratch);
 /** Nonce → what ends the process behind it. */
 const signals = new Map();
 
@@ -99,16 +102,21 @@ function run(nonce, connection, request, rest) {
 	} catch (error) {
 		return finish(connection, { spawnError: error.code ?? "EIO", message: error.message });
 	}
-	const state = { exit: null, open: child.outputs.length, waiting: 0, ended: false, timer: null };
+	const state = {
+		exit: null,
+		open: child.outputs.length,
+		waiting: 0,
+		ended: false,
+		timer: null,
+		naps: new Set(),
+	};
 	const end = (result) => {
 		if (state.ended) return;
 		state.ended = true;
 		clearTimeout(state.timer);
 		signals.delete(nonce);
-		for (const { reader, read } of child.outputs) {
-			reader.cancel().catch(() => {});
-			closeSync(read);
-		}
+		for (const { read } of child.outputs) closeSync(read);
+		wake(state);
 		finish(connection, result);
 	};
 	const settle = () => {
@@ -124,6 +132,7 @@ function run(nonce, connection, request, rest) {
 	signals.set(nonce, (name) => signalGroup(pid, name));
 	child.process.on("exit", (code, signal) => {
 		state.exit = { code, signal };
+		wake(state);
 		settle();
 	});
 	for (const output of child.outputs) relay(output, connection, state, settle);
@@ -136,23 +145,47 @@ function run(nonce, connection, request, rest) {
 	connection.on("close", abandon);
 }
 
-/** Reads no further while the host is behind; a command that has ended is not over before its output is. */
-async function relay({ type, reader }, connection, state, settle) {
-	try {
-		for (;;) {
-			const { done, value } = await reader.read();
-			if (done || state.ended) break;
-			state.waiting += 1;
-			settle();
-			await sendAll(connection, type, value);
-			state.waiting -= 1;
-			settle();
+/**
+ * Reads no further while the host is behind, so that the pipe fills and the command waits. This runtime's own
+ * readers take all there is into memory, which is why the pipe is read by hand: at once while there is output, and
+ * ever less often, down to every MAX_NAP_MS, while there is none. An exit cuts every wait short.
+ */
+async function relay({ type, read }, connection, state, settle) {
+	let napMs = 1;
+	while (!state.ended) {
+		const count = libc.read(read, scratchAddress, FRAME_BYTES);
+		if (count === 0) break;
+		if (count < 0) {
+			await nap(state, napMs);
+			napMs = Math.min(2 * napMs, MAX_NAP_MS);
+			continue;
 		}
-	} catch {
-		// An output that cannot be read any more has ended.
+		napMs = 1;
+		state.waiting += 1;
+		settle();
+		if (!send(connection, type, scratch.subarray(0, count))) await drained(connection);
+		else await pause(0);
+		state.waiting -= 1;
+		settle();
 	}
 	state.open -= 1;
 	settle();
+}
+
+function nap(state, milliseconds) {
+	return new Promise((done) => {
+		const over = () => {
+			clearTimeout(timer);
+			state.naps.delete(over);
+			done();
+		};
+		const timer = setTimeout(over, milliseconds);
+		state.naps.add(over);
+	});
+}
+
+function wake(state) {
+	for (const over of [...state.naps]) over();
 }
 
 /** Without input a command reads from /dev/null, so that tools which look for piped input find none. */
@@ -184,9 +217,7 @@ function start(request) {
 			detached: true,
 			stdio: [request.stdin ? "pipe" : "ignore", pipes[0].write, pipes[1].write],
 		});
-		const outputs = pipes.map(({ read }, index) => {
-			return { type: STDOUT + index, read, reader: Bun.file(read).stream().getReader() };
-		});
+		const outputs = pipes.map(({ read }, index) => ({ type: STDOUT + index, read }));
 		if (child.pid !== undefined) limitProcesses(child.pid, 0);
 		return { process: child, outputs };
 	} catch (error) {
@@ -552,6 +583,7 @@ function openLibc() {
 				prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
 				prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
 				kill: { args: ["i32", "i32"], returns: "i32" },
+				read: { args: ["i32", "ptr", "u64"], returns: "i32" },
 				pipe2: { args: ["ptr", "i32"], returns: "i32" },
 				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
 				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
