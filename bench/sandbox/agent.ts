@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { loadConfig } from "../../src/config.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
@@ -9,6 +10,7 @@ import { bareRun, bareServe, type Figures } from "./bare.ts";
 import { openStopwatch, type Stopwatch } from "./stopwatch.ts";
 
 const ROUNDS = 5;
+const REFILL_MS = 8_000;
 
 /** What a whole rollout costs, beside OpenCode by hand, turn by turn in the same run. */
 export async function benchAgent(print: (text: string) => void): Promise<void> {
@@ -21,11 +23,13 @@ export async function benchAgent(print: (text: string) => void): Promise<void> {
 	for (let round = 0; round < ROUNDS; round++) {
 		note("bare `opencode serve`", await fresh(model, () => bareServe(model)));
 		note("bare `opencode run`", await fresh(model, () => bareRun(model)));
-		note("box, cold", (await rollouts(cold.paddock, model, 1))[0]!);
+		note("box, cold", (await rollouts(cold.paddock, model, 1, "rollout-start"))[0]!);
 	}
 	await using warm = await openStation(1);
 	for (let round = 0; round < ROUNDS; round++) {
-		const [generic, ...primed] = await rollouts(warm.paddock, model, 3);
+		// The pool fills in the background; a trainer's next group comes later than this too.
+		await delay(REFILL_MS);
+		const [generic, ...primed] = await rollouts(warm.paddock, model, 3, "sandbox-open");
 		note("box, generic warm", generic!);
 		for (const figures of primed) note("box, primed for its task", figures);
 	}
@@ -53,7 +57,12 @@ function printTable(print: (text: string) => void, rows: Record<string, Figures[
 }
 
 /** Events carry the times: taken, first call, agent done. */
-async function rollouts(paddock: Paddock, model: Stopwatch, n: number): Promise<Figures[]> {
+async function rollouts(
+	paddock: Paddock,
+	model: Stopwatch,
+	n: number,
+	from: RolloutEvent["type"],
+): Promise<Figures[]> {
 	const request = RolloutRequest.parse({
 		task: { id: "bench", instruction: "Do what is asked." },
 		endpoint: {
@@ -69,7 +78,7 @@ async function rollouts(paddock: Paddock, model: Stopwatch, n: number): Promise<
 	for (const { id } of submitted) {
 		const at = new Map<string, number>();
 		for await (const event of paddock.follow(id)) if (!at.has(event.type)) at.set(event.type, event.at);
-		const since = at.get("rollout-start" satisfies RolloutEvent["type"])!;
+		const since = at.get(from)!;
 		figures.push({ firstRequest: at.get("call-start")! - since, threeTurns: at.get("agent-end")! - since });
 	}
 	return figures;
