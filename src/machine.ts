@@ -3,6 +3,7 @@ import { opencode } from "./agent/opencode.ts";
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
+import type { GatewayLog } from "./gateway/log.ts";
 import { openGateway } from "./gateway/server.ts";
 import { RolloutRequest, SandboxBackend } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
@@ -61,7 +62,9 @@ export function openMachine(options: MachineOptions): Machine {
 			await reap();
 			const reaping = setInterval(() => void reap(), REAP_EVERY_MS).unref();
 			stack.defer(() => clearInterval(reaping));
-			const gateway = stack.use(await openGateway({ limits: options.gatewayLimits }));
+			const gateway = stack.use(
+				await openGateway({ limits: options.gatewayLimits, log: toGatewayLog(warn) }),
+			);
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());
 			const boxes = openBoxes({ gateway, agent: opencode, provider, starts }, options, stack);
@@ -81,6 +84,12 @@ export function openMachine(options: MachineOptions): Machine {
 		},
 		[Symbol.asyncDispose]: () => stack.disposeAsync(),
 	};
+}
+
+/** Refusals and broken connections are worth a line; who was refused is in no line, since a box could fill them. */
+function toGatewayLog(warn: (message: string) => void): GatewayLog {
+	const say = (_details: object, message: string) => warn(`gateway: ${message}`);
+	return { info: () => {}, warn: say, error: say };
 }
 
 function openBoxes(

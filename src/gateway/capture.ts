@@ -1,4 +1,5 @@
 import type { ModelCall } from "../model/call.ts";
+import type { LogprobsMode } from "../model/endpoint.ts";
 import type { KnownDialect } from "./dialects/dialect.ts";
 import { DIALECTS } from "./dialects/dialect.ts";
 import type { JsonObject, Protocol, Transcript } from "./dialects/protocol.ts";
@@ -20,6 +21,7 @@ export interface CallDraft {
 	patch: JsonObject;
 	transcript: Transcript | null;
 	engine: string | null;
+	logprobsMode: LogprobsMode | undefined;
 	/** What was lost on the way here, besides what the transcript notes. */
 	losses: string[];
 	/** Flags for tokens were sent; their absence is a loss. */
@@ -45,6 +47,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		protocol: draft.protocol.name,
 		dialect: draft.dialect,
 		engine: transcript?.engine ?? draft.engine,
+		...(draft.logprobsMode === undefined ? {} : { logprobsMode: draft.logprobsMode }),
 		model: transcript?.model ?? null,
 		startedAt: draft.startedAt,
 		firstByteMs: draft.firstByteMs,

@@ -1,5 +1,5 @@
 import { UsageError } from "../errors.ts";
-import type { DialectName, Endpoint, EndpointSpec } from "../model/endpoint.ts";
+import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
 
 type Environment = Record<string, string | undefined>;
 type ResolvableSpec = Exclude<EndpointSpec, { type: "policy" }>;
@@ -70,6 +70,7 @@ export function resolveEndpoint(spec: ResolvableSpec, env: Environment): Endpoin
 			model: spec.model,
 			...(apiKey === undefined ? {} : { apiKey }),
 			dialect: spec.dialect,
+			...(spec.logprobsMode === undefined ? {} : { logprobsMode: spec.logprobsMode }),
 			disableThinking: false,
 		};
 	}
@@ -178,8 +179,18 @@ function resolveNamed(entry: Entry, spec: NamedSpec, env: Environment): Endpoint
 		model: present(spec.model) ?? present(env[entry.modelVariable]) ?? entry.defaultModel,
 		apiKey: chooseKey(entry, spec, env, baseUrl === serverUrl),
 		dialect: spec.dialect ?? entry.dialect,
+		...logprobsMode(spec, env),
 		disableThinking: entry.disableThinking,
 	};
+}
+
+/** The flag an engine was started with is known to whoever started it. */
+function logprobsMode(spec: NamedSpec, env: Environment): Pick<Endpoint, "logprobsMode"> {
+	const said = spec.logprobsMode ?? (spec.name === "vllm" ? present(env.VLLM_LOGPROBS_MODE) : undefined);
+	if (said === undefined) return {};
+	const parsed = LogprobsMode.safeParse(said);
+	if (parsed.success) return { logprobsMode: parsed.data };
+	throw new UsageError(`VLLM_LOGPROBS_MODE must be ${LogprobsMode.options.join(" or ")}`, "bad_config");
 }
 
 /** The server's own key goes to the server's own URL and nowhere else. */

@@ -206,6 +206,7 @@ function startDraft(request: AgentRequest, tap: RolloutTap, flight: Flight, engi
 		patch: {},
 		transcript: null,
 		engine: engine.name,
+		logprobsMode: tap.options.endpoint.logprobsMode,
 		losses: [],
 		captures: tap.options.sink !== undefined,
 	};

@@ -6,6 +6,10 @@ export const DialectName = z
 	.meta({ id: "DialectName" });
 export type DialectName = z.infer<typeof DialectName>;
 
+/** What an engine's logprobs are of: before temperature and penalties, or after. It has to be said; no engine tells. */
+export const LogprobsMode = z.enum(["raw_logprobs", "processed_logprobs"]).meta({ id: "LogprobsMode" });
+export type LogprobsMode = z.infer<typeof LogprobsMode>;
+
 /** Where a rollout's model calls should go, as the caller said it. Resolved where the rollout runs. */
 export const EndpointSpec = z
 	.discriminatedUnion("type", [
@@ -21,6 +25,7 @@ export const EndpointSpec = z
 			model: z.string().optional(),
 			apiKey: z.string().optional(),
 			dialect: DialectName.optional(),
+			logprobsMode: LogprobsMode.optional(),
 		}),
 		z.strictObject({
 			type: z.literal("url"),
@@ -28,6 +33,7 @@ export const EndpointSpec = z
 			model: z.string(),
 			apiKey: z.string().optional(),
 			dialect: DialectName.default("auto"),
+			logprobsMode: LogprobsMode.optional(),
 		}),
 	])
 	.meta({ id: "EndpointSpec" });
@@ -41,5 +47,6 @@ export interface Endpoint {
 	model: string;
 	apiKey?: string;
 	dialect: DialectName;
+	logprobsMode?: LogprobsMode;
 	disableThinking: boolean;
 }
