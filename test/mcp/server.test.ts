@@ -47,6 +47,7 @@ test("the official client lists every tool with closed, described arguments", as
 			expect(schema, `${tool.name}.${name}`).toHaveProperty("description");
 	}
 	expect(tools[0]?.inputSchema.required).toEqual(["instruction"]);
+	expect(JSON.stringify(tools)).not.toContain("$ref");
 });
 
 test("run_rollout reports growing progress and answers structured and as text", async ({ client }) => {
