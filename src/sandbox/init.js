@@ -23,12 +23,13 @@ const STDIN_END = 2;
 /** How long background children may keep the pipes of an ended command open without writing. */
 const QUIET_MS = 200;
 const FRAME_BYTES = 128 * 1024;
-const MAX_NAP_MS = 50;
 const PR_SET_DUMPABLE = 4;
 const RLIMIT_NPROC = 6;
 /** Processes and threads that commands cannot take: a box full of theirs can still be cleared by this process. */
 const HEADROOM = 64;
 const F_SETFL = 4;
+const F_SETOWN = 8;
+const O_ASYNC = 0x2000;
 const FIONREAD = 0x541b;
 const F_SETPIPE_SZ = 1031;
 const PIPE_BYTES = 256 * 1024;
@@ -41,6 +42,9 @@ const hidden = hide();
 limitProcesses(0, HEADROOM);
 const scratch = Buffer.alloc(FRAME_BYTES);
 const scratchAddress = ffi.ptr(scratch);
+/** Those who wait for output. */
+const sleepers = new Set();
+process.on("SIGIO", wake);
 /** Nonce → what ends the process behind it. */
 const signals = new Map();
 
@@ -116,7 +120,7 @@ function run(nonce, connection, request, rest) {
 		clearTimeout(state.timer);
 		signals.delete(nonce);
 		for (const { read } of child.outputs) closeSync(read);
-		wake(state);
+		wake();
 		finish(connection, result);
 	};
 	const settle = () => {
@@ -132,7 +136,7 @@ function run(nonce, connection, request, rest) {
 	signals.set(nonce, (name) => signalGroup(pid, name));
 	child.process.on("exit", (code, signal) => {
 		state.exit = { code, signal };
-		wake(state);
+		wake();
 		settle();
 	});
 	for (const output of child.outputs) relay(output, connection, state, settle);
@@ -147,20 +151,17 @@ function run(nonce, connection, request, rest) {
 
 /**
  * Reads no further while the host is behind, so that the pipe fills and the command waits. This runtime's own
- * readers take all there is into memory, which is why the pipe is read by hand: at once while there is output, and
- * ever less often, down to every MAX_NAP_MS, while there is none. An exit cuts every wait short.
+ * readers take all there is into memory, which is why the pipe is read by hand, whenever the kernel's signal says
+ * that there is something to read.
  */
 async function relay({ type, read }, connection, state, settle) {
-	let napMs = 1;
 	while (!state.ended) {
 		const count = libc.read(read, scratchAddress, FRAME_BYTES);
 		if (count === 0) break;
 		if (count < 0) {
-			await nap(state, napMs);
-			napMs = Math.min(2 * napMs, MAX_NAP_MS);
+			await sleepUntilOutput();
 			continue;
 		}
-		napMs = 1;
 		state.waiting += 1;
 		settle();
 		if (!send(connection, type, scratch.subarray(0, count))) await drained(connection);
@@ -172,20 +173,21 @@ async function relay({ type, read }, connection, state, settle) {
 	settle();
 }
 
-function nap(state, milliseconds) {
+/** A look every second costs nothing and forgives a signal that got lost. */
+function sleepUntilOutput() {
 	return new Promise((done) => {
 		const over = () => {
 			clearTimeout(timer);
-			state.naps.delete(over);
+			sleepers.delete(over);
 			done();
 		};
-		const timer = setTimeout(over, milliseconds);
-		state.naps.add(over);
+		const timer = setTimeout(over, 1_000);
+		sleepers.add(over);
 	});
 }
 
-function wake(state) {
-	for (const over of [...state.naps]) over();
+function wake() {
+	for (const over of [...sleepers]) over();
 }
 
 /** Without input a command reads from /dev/null, so that tools which look for piped input find none. */
@@ -239,7 +241,8 @@ function makePipe() {
 	const ends = new Int32Array(2);
 	if (libc.pipe2(ffi.ptr(ends), O_CLOEXEC) !== 0) throw coded("EMFILE", "no descriptors left for a pipe");
 	const [read, write] = ends;
-	libc.fcntl(read, F_SETFL, constants.O_NONBLOCK);
+	libc.fcntl(read, F_SETOWN, process.pid);
+	libc.fcntl(read, F_SETFL, constants.O_NONBLOCK | O_ASYNC);
 	libc.fcntl(read, F_SETPIPE_SZ, PIPE_BYTES);
 	return { read, write };
 }
