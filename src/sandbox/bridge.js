@@ -4,11 +4,11 @@
  * stdin and stdout. It is also the box's guardian: when the host says so, hangs up or falls silent, the box ends.
  *
  * argv[2]: "binary", or "lines" where stdout passes only text (one base64 line per frame). The rest comes as the
- * first frame: { folder, folders, files: { name: base64 }, sockets: { door: path }, argv, env, silenceMs, patienceMs }.
+ * first frame: { folder, folders, files: { name: base64 }, sockets: { door: path }, argv, env, silenceMs, patienceMs, socketOwner? }.
  */
 
 import { spawn } from "node:child_process";
-import { chmodSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import { join } from "node:path";
 
@@ -70,14 +70,15 @@ function take(type, id, payload) {
 function begin(asked) {
 	config = asked;
 	try {
-		mkdirSync(config.folder, { recursive: true, mode: 0o700 });
+		// Entered by the box's own user where that is not ours, but never listed or changed.
+		const mode = config.socketOwner === undefined ? 0o700 : 0o711;
+		mkdirSync(config.folder, { recursive: true, mode });
 		writeFileSync(join(config.folder, "guardian"), `${process.pid} ${startTime()}\n`);
 		for (const [name, content] of Object.entries(config.files)) {
 			mkdirSync(join(config.folder, name, ".."), { recursive: true, mode: 0o700 });
 			writeFileSync(join(config.folder, name), Buffer.from(content, "base64"));
 		}
-		for (const folder of config.folders)
-			mkdirSync(join(config.folder, folder), { recursive: true, mode: 0o700 });
+		for (const folder of config.folders) mkdirSync(join(config.folder, folder), { recursive: true, mode });
 	} catch (error) {
 		words = error.message;
 		return leave();
@@ -91,6 +92,7 @@ function begin(asked) {
 		});
 		server.listen({ path }, () => {
 			chmodSync(path, 0o600);
+			if (config.socketOwner !== undefined) chownSync(path, config.socketOwner, config.socketOwner);
 			waiting -= 1;
 			if (waiting === 0) startBox();
 		});

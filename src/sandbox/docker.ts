@@ -11,7 +11,7 @@ import { toLimits } from "./cgroup.ts";
 import { PROCESSES_OF_UID, removeContainer, startContainer } from "./docker-container.ts";
 import { askEngine, type Engine, type EngineFacts, findEngine } from "./docker-engine.ts";
 import { DEFAULT_IMAGE, type Image, resolveImage } from "./docker-image.ts";
-import { containerName, labelsOf, reapContainers } from "./docker-orphans.ts";
+import { containerName, reapContainers } from "./docker-orphans.ts";
 import { Egress } from "./egress.ts";
 import {
 	baseEnv,
@@ -23,6 +23,7 @@ import {
 	type InitConfig,
 } from "./launch.ts";
 import { dropLease, FIRST_CONTAINER_UID, type Lease, reapLeases, takeLease } from "./lease.ts";
+import { labelsOf } from "./owner-labels.ts";
 import { defaultRunRoot } from "./run-root.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { stage } from "./staging.ts";

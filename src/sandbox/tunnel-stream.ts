@@ -53,6 +53,28 @@ export class TunnelStream extends Duplex {
 		if (!this.writableEnded) this.end();
 	}
 
+	// What node:http asks of the sockets it is given. A tunnel keeps itself alive, delays nothing, and its streams live
+	// as long as the box.
+	setKeepAlive(): this {
+		return this;
+	}
+
+	setNoDelay(): this {
+		return this;
+	}
+
+	setTimeout(): this {
+		return this;
+	}
+
+	ref(): this {
+		return this;
+	}
+
+	unref(): this {
+		return this;
+	}
+
 	override _read(): void {
 		this.#wanted = true;
 		this.#pass();

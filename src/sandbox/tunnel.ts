@@ -41,6 +41,8 @@ export interface BridgeOrder {
 	silenceMs: number;
 	/** How long the init may clear up before it is killed. */
 	patienceMs: number;
+	/** The uid the init runs under, where the bridge has more rights than the box. */
+	socketOwner?: number;
 }
 
 export type Door = "control" | "gateway" | "egress";
