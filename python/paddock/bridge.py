@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Coroutine, Iterator
 from typing import Any, Generic, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _lock = threading.Lock()
-_running: tuple[int, asyncio.AbstractEventLoop] | None = None
+_running: asyncio.AbstractEventLoop | None = None
 
 
 def run(work: Coroutine[Any, Any, T]) -> T:
@@ -29,7 +30,7 @@ class BlockingIterator(Iterator[T], Generic[T]):
 
     def __init__(self, items: AsyncIterator[T]) -> None:
         self._items = items
-        self._owner = os.getpid()
+        self._loop = _loop()
 
     def __iter__(self) -> BlockingIterator[T]:
         return self
@@ -45,9 +46,9 @@ class BlockingIterator(Iterator[T], Generic[T]):
         run(_close(self._items))
 
     def __del__(self) -> None:
-        # A fork inherits the object, not the loop that it lives on.
-        if _running is not None and _running[0] == os.getpid() == self._owner and not _running[1].is_closed():
-            asyncio.run_coroutine_threadsafe(_close(self._items), _running[1])
+        # A fork inherits the object, not the loop that it lives on; at exit the loop may be gone.
+        if self._loop is _running and not sys.is_finalizing():
+            asyncio.run_coroutine_threadsafe(_close(self._items), self._loop)
 
 
 class _End:
@@ -70,9 +71,17 @@ async def _close(items: AsyncIterator[Any]) -> None:
 def _loop() -> asyncio.AbstractEventLoop:
     global _running
     with _lock:
-        # Threads do not survive a fork, and data loaders fork.
-        if _running is None or _running[0] != os.getpid():
-            loop = asyncio.new_event_loop()
-            threading.Thread(target=loop.run_forever, name="paddock", daemon=True).start()
-            _running = (os.getpid(), loop)
-        return _running[1]
+        if _running is None:
+            _running = asyncio.new_event_loop()
+            threading.Thread(target=_running.run_forever, name="paddock", daemon=True).start()
+        return _running
+
+
+def _forget_loop() -> None:
+    """Threads do not survive a fork, and data loaders fork."""
+    global _lock, _running
+    _lock, _running = threading.Lock(), None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_loop)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 import time
 import unittest
 from email.utils import formatdate
+from pathlib import Path
 
+import paddock
 from paddock import ApiError, Client, ConnectionLost, Endpoint, NotFinished, Task
 
 from .stand_in import Fault, StandIn
+from .wire import sample_of
 
+PACKAGE = Path(paddock.__file__).parent.parent
 TASK = Task(id="hello", instruction="Write hello", verify=["grep -q hello hello.txt"])
 
 
@@ -132,6 +140,25 @@ class RequestTest(unittest.TestCase):
         for thread in threads:
             thread.join()
         self.assertEqual(len(set(ids)), 20)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "needs fork")
+    def test_a_client_works_on_in_a_forked_process(self) -> None:
+        self.client.health()
+        child = multiprocessing.get_context("fork").Process(target=self.client.health)
+        child.start()
+        child.join(60)
+        self.assertEqual(child.exitcode, 0)
+
+    def test_a_script_that_ends_within_a_stream_ends_quietly(self) -> None:
+        rollout = self.server.new_rollout()
+        rollout.samples = lambda: [sample_of(rollout, index=index) for index in range(3)]
+        script = (
+            f"from paddock import Client\nstream = Client({self.server.url!r}).samples({rollout.id!r})\nnext(stream)"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-W", "default", "-c", script], cwd=PACKAGE, capture_output=True, timeout=60
+        )
+        self.assertEqual((ended.returncode, ended.stderr), (0, b""))
 
     def test_the_small_questions_have_typed_answers(self) -> None:
         rollout = self.server.new_rollout(outcome=None)
