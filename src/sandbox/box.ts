@@ -10,6 +10,8 @@ import type { BoxEntry, BoxProcess, ExecOptions, ExecResult, Sandbox } from "./s
 import { spawn } from "./spawn.ts";
 
 const READY_TIMEOUT_MS = 30_000;
+/** Records of 64 KiB: fewer, larger steps through the pipe. */
+const TAR_BLOCKS = ["-b", "128"];
 
 /** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
 export async function openBox(options: BoxOptions): Promise<Box> {
@@ -120,7 +122,18 @@ export class Box implements Sandbox {
 	): Promise<void> {
 		const paths = (options.paths ?? ["."]).map((path) => relativeTo(this.home, path));
 		const excludes = (options.exclude ?? []).map((path) => `--exclude=${relativeTo(this.home, path)}`);
-		const argv = ["tar", "-C", this.home, "--anchored", ...excludes, "-cf", "-", "--", ...paths];
+		const argv = [
+			"tar",
+			"-C",
+			this.home,
+			...TAR_BLOCKS,
+			"--anchored",
+			...excludes,
+			"-cf",
+			"-",
+			"--",
+			...paths,
+		];
 		try {
 			const { exitCode, stderr } = await this.exec(argv, { stdoutTo: to });
 			if (exitCode !== 0 && exitCode !== 1)

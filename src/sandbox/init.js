@@ -165,7 +165,7 @@ async function relay({ type, read }, connection, state, settle) {
 		state.waiting += 1;
 		settle();
 		if (!send(connection, type, scratch.subarray(0, count))) await drained(connection);
-		else await pause(0);
+		else await new Promise(setImmediate);
 		state.waiting -= 1;
 		settle();
 	}
