@@ -124,6 +124,8 @@ async function openProvider(
 			return await (await import("./sandbox/docker.ts")).openDockerProvider({ env });
 		case "ssh":
 			return await (await import("./sandbox/ssh.ts")).openSshProvider({ env, warn });
+		case "e2b":
+			return await (await import("./sandbox/e2b.ts")).openE2bProvider({ env, warn });
 		case "process":
 			return await (await import("./sandbox/process.ts")).openProcessProvider({ warn });
 		default:
