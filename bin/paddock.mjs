@@ -3,11 +3,14 @@ import * as nodeModule from "node:module";
 import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { setFlagsFromString } from "node:v8";
 import { findBundledNode, isNodeNewEnough, runInForeground } from "../scripts/node24.mjs";
 
 if (isNodeNewEnough()) {
 	// Compiled code is kept between starts: a server then begins with a third less memory. Not in the shared
 	// temporary folder, where somebody else could leave code for us.
+	// A young generation that does not grow: about 25 MB less for a server.
+	setFlagsFromString("--semi-space-growth-factor=1");
 	nodeModule.enableCompileCache(join(homedir(), ".cache", "paddock", "compiled"));
 	stopWithLauncher();
 	await import("../src/main.ts");

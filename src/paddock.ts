@@ -209,6 +209,11 @@ async function availability(machine: Machine, name: string): Promise<Availabilit
 /** Says no before anything is stored, in one sentence. */
 function check(request: RolloutRequest, config: Config): void {
 	const { endpoint } = request;
+	if (request.sandbox === "process" && config.sandbox !== "process") {
+		const message =
+			"a sandbox without isolation has to be allowed where it runs: set PADDOCK_SANDBOX=process there";
+		throw new UsageError(message, "sandbox_refused");
+	}
 	if (endpoint.type !== "policy") {
 		resolveEndpoint(endpoint, config.env);
 		return;

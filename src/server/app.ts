@@ -45,6 +45,8 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	);
 	note(app, metrics, log);
 	guard(app, options.access ?? { token: paddock.config.token });
+	// They bring limits of their own, and refuse in their own shape.
+	options.extraRoutes?.(app);
 	limitBodies(app, options.maxBodyBytes ?? MAX_BODY_BYTES);
 
 	const door: Door = {
@@ -61,7 +63,6 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountCommands(app, door);
 	mountGroups(app, door);
 	mountMachine(app, door);
-	options.extraRoutes?.(app);
 	mountDescriptions(app);
 	app.get("/metrics", async () => {
 		const text = await metrics.render(paddock);
