@@ -105,26 +105,6 @@ export async function processesOf(cgroup: Cgroup): Promise<number[]> {
 	return [...found];
 }
 
-/** The highest memory use so far, and how often the kernel had to kill for it. */
-export async function memoryOf(
-	cgroup: Cgroup,
-): Promise<{ peakBytes: number | null; oomKills: number | null }> {
-	const folder = cgroup.folders[0];
-	if (folder === undefined) return { peakBytes: null, oomKills: null };
-	const v2 = cgroup.version === "v2";
-	const peak = await readFile(join(folder, v2 ? "memory.peak" : "memory.max_usage_in_bytes"), "utf8").catch(
-		() => "",
-	);
-	const events = await readFile(join(folder, v2 ? "memory.events" : "memory.oom_control"), "utf8").catch(
-		() => "",
-	);
-	const kills = /^oom_kill (\d+)$/m.exec(events)?.[1];
-	return {
-		peakBytes: peak === "" ? null : Number(peak),
-		oomKills: kills === undefined ? null : Number(kills),
-	};
-}
-
 async function limitV2(folder: string, limits: Limits): Promise<void> {
 	await writeFile(join(folder, "memory.max"), String(limits.memoryBytes));
 	await writeFile(join(folder, "memory.swap.max"), "0").catch(ignoreMissing);

@@ -219,7 +219,7 @@ function start(request) {
 			detached: true,
 			stdio: [request.stdin ? "pipe" : "ignore", pipes[0].write, pipes[1].write],
 		});
-		const outputs = pipes.map(({ read }, index) => ({ type: STDOUT + index, read }));
+		const outputs = pipes.map(({ read }, index) => ({ type: [STDOUT, STDERR][index], read }));
 		if (child.pid !== undefined) limitProcesses(child.pid, 0);
 		return { process: child, outputs };
 	} catch (error) {

@@ -88,7 +88,7 @@ test("in a box with an allowlist the proxy is the only way out, and what was ask
 	requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
 	const spec = BoxSpec.parse({ network: { allow: ["listed.invalid"] } });
 	await using box = await provider.open({ spec, onGateway: (c) => c.destroy() });
-	const port = "${HTTPS_PROXY##*:}";
+	const { port } = new URL((await box.exec(["printenv", "HTTPS_PROXY"])).stdout);
 	const connect = (host: string) =>
 		box.exec(
 			`exec 3<>/dev/tcp/127.0.0.1/${port}; printf 'CONNECT ${host}:443 HTTP/1.1\\r\\n\\r\\n' >&3; head -n 1 <&3`,
