@@ -56,6 +56,18 @@ test(
 	PATIENCE_MS,
 );
 
+test(
+	"every verb of the Python client is understood by a real server",
+	async (context) => {
+		requirePython(context);
+		await using folder = await openFolder();
+		await using server = await startServer(join(folder.path, "home"));
+		const { stdout } = await run(PYTHON, [join(import.meta.dirname, "every_verb.py"), server.url], { env });
+		expect(stdout).toContain("All as it should be.");
+	},
+	PATIENCE_MS,
+);
+
 function requirePython(context: TestContext): void {
 	const check = "import sys; sys.exit(sys.version_info < (3, 10))";
 	const present = spawnSync(PYTHON, ["-c", check]).status === 0;

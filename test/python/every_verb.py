@@ -1,0 +1,118 @@
+"""Says every word of the client once to a real server. Exits non-zero when an answer is not as it should be."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+
+from paddock import ApiError, AsyncClient, Client, Endpoint, Task, Untrainable
+
+HELLO = Task(
+    id="hello",
+    instruction="Write hello into hello.txt",
+    files={"note.txt": "be quick"},
+    verify=["grep -q hello hello.txt"],
+    solution=["echo hello > hello.txt"],
+    clocks={"agent_s": 300},
+    budget={"max_calls": 20},
+    box={"memory_mb": 2048},
+)
+ENDLESS = Task(id="endless", instruction="Wait", solution=["sleep 100000"])
+
+
+def main(url: str) -> None:
+    client = Client(url)
+    assert client.health()["status"] == "ok"
+    one_rollout(client)
+    one_that_never_ends(client)
+    a_batch(client)
+    refusals(client)
+    asyncio.run(at_once(AsyncClient(url)))
+
+
+def one_rollout(client: Client) -> None:
+    result = client.run(
+        HELLO, endpoint="scripted", sampling={"max_tokens_cap": 2048}, agent={"output_tokens": 4096}, labels={"a": "b"}
+    )
+    assert (result.outcome, result.reward) == ("completed", 1), result.error
+    assert result.workdir_files["hello.txt"] == "hello\n"
+    assert result.verify_results[0].exit_code == 0
+    assert len(result.proxy_turns[0].completion_token_ids) == len(result.proxy_turns[0].per_token_logps) > 0
+    rollout_id = result.rollout_id
+    assert client.result(rollout_id) == result
+    events = list(client.events(rollout_id))
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].type == "rollout-end" and events[-1].data["reward"] == 1
+    assert list(client.events(rollout_id, after=len(events))) == []
+    assert len(client.messages(rollout_id).messages) >= 2
+    calls = list(client.calls(rollout_id))
+    assert len(calls) == len(result.proxy_turns)
+    certificate = client.certificate(rollout_id)
+    assert certificate.trainable, certificate.reasons
+    samples = list(client.samples(rollout_id))
+    assert len(samples) == certificate.samples
+    assert sum(sum(sample.mask) for sample in samples) == certificate.trained_tokens
+    assert [row.advantage for row in client.rows(result)] == [None] * len(samples)
+    assert client.rollout(rollout_id)["request"]["labels"] == {"a": "b"}
+    assert [row["id"] for row in client.rollouts(label="a=b")] == [rollout_id]
+
+
+def one_that_never_ends(client: Client) -> None:
+    rollout_id = client.start(ENDLESS, endpoint=Endpoint.policy("oracle"), idempotency_key="endless")
+    assert client.start(ENDLESS, endpoint=Endpoint.policy("oracle"), idempotency_key="endless") == rollout_id
+    assert not client.result(rollout_id).is_finished
+    next(event for event in client.events(rollout_id) if event.type == "call-end")
+    assert client.abort(rollout_id)
+    result = client.wait(rollout_id)
+    assert (result.outcome, result.reward) == ("aborted", None)
+    assert not client.abort(rollout_id)
+    rows = client.rows(rollout_id)
+    assert list(rows) == [] and rows.skipped[0].rollout_id == rollout_id and rows.skipped[0].reasons
+    try:
+        list(client.rows(rollout_id, untrainable="raise"))
+    except Untrainable as error:
+        print(f"untrainable, as expected: {'; '.join(error.reasons)}")
+    else:
+        raise AssertionError("an aborted rollout has no rows")
+
+
+def a_batch(client: Client) -> None:
+    batch = client.batch([HELLO], ["scripted", Endpoint.policy("noop")], labels={"batch": "1"})
+    results = {result.rollout_id: result.reward for result in batch}
+    assert sorted(results.values(), key=str) == [0, 1], results
+    assert (batch.summary().done, batch.summary().outcomes) == (2, {"completed": 2})
+    groups = client.open_batch(batch.id).groups()
+    assert {group.rollout_ids[0] for group in groups} == set(results)
+    assert {row.rollout_id for row in batch.rows()} <= set(results)
+    assert batch.abort() == [] and groups[0].abort() == []
+
+
+def refusals(client: Client) -> None:
+    for task, status in [({"id": "a"}, 422), ({**HELLO.to_json(), "verfy": []}, 422)]:
+        try:
+            client.start(task, endpoint="scripted")
+        except ApiError as error:
+            assert error.status == status and error.issues, error
+        else:
+            raise AssertionError("a wrong task is refused")
+    try:
+        client.result("ro_unknown")
+    except ApiError as error:
+        assert error.status == 404
+    else:
+        raise AssertionError("an unknown rollout is refused")
+
+
+async def at_once(client: AsyncClient) -> None:
+    group = await client.group(HELLO, 2, endpoint="scripted")
+    followed = [event async for event in client.events(group.rollout_ids[0])]
+    assert followed[-1].type == "rollout-end"
+    assert {result.reward async for result in group} == {1}
+    assert (await group.summary()).pass_at == {1: 1, 2: 1}
+    rows = [row async for row in group.rows(untrainable="raise")]
+    assert [row.rollout_id for row in rows] == group.rollout_ids
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
+    print("All as it should be.")
