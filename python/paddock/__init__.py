@@ -16,7 +16,7 @@ from .model import (
     Transcript,
     Turn,
 )
-from .rows import AsyncRows, Row
+from .row import AsyncRows, Row
 from .runs import AsyncBatch, AsyncGroup
 from .task import Endpoint, Task, TaskFile
 

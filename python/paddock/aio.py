@@ -13,7 +13,7 @@ from .errors import ApiError, NotFinished, Untrainable
 from .events import follow
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
 from .request import Options, batch_body, rollout_body
-from .rows import AsyncRows, AsyncSource, OnUntrainable
+from .row import AsyncRows, AsyncSource, OnUntrainable
 from .runs import AsyncBatch, AsyncGroup
 from .task import EndpointLike, TaskLike
 from .transport import Transport

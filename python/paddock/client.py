@@ -11,7 +11,7 @@ from .bridge import BlockingIterator, run
 from .errors import Untrainable
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
 from .request import Options
-from .rows import AsyncRows, AsyncSource, OnUntrainable, Row
+from .row import AsyncRows, AsyncSource, OnUntrainable, Row
 from .runs import AsyncBatch, AsyncGroup
 from .task import EndpointLike, TaskLike
 

@@ -58,14 +58,18 @@ class _Wire:
 class Response:
     """An answer whose body is read piece by piece; the caller closes it."""
 
-    def __init__(self, status: int, headers: Message, wire: _Wire) -> None:
+    def __init__(self, status: int, headers: Message, refusal: bytes | None, wire: _Wire) -> None:
         self.status = status
         self.headers = headers
+        self._refusal = refusal
         self._wire = wire
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. Reading slowly slows the sender down; nothing piles up here."""
         if self.status == 204:
+            return
+        if self._refusal is not None:
+            yield self._refusal
             return
         if "chunked" in (self.headers.get("transfer-encoding") or "").lower():
             async for piece in self._chunked():
@@ -138,9 +142,9 @@ async def exchange(
     """Sends a request and reads the head of the answer. Whatever breaks on the way is a ConnectionLost."""
     wire = await _connect(url, silence_s, tls)
     try:
+        # Listening begins at once: a server may refuse a large body before it has read it all.
         wire.writer.write(_head(url, method, target, headers, body) + (body or b""))
-        status, answered = await wire.heard(_read_head(wire))
-        return Response(status, answered, wire)
+        return Response(*await wire.heard(_read_answer(wire.reader)), wire)
     except BaseException:
         wire.close()
         raise
@@ -184,21 +188,19 @@ def _head(url: SplitResult, method: str, target: str, headers: Mapping[str, str]
     return f"{method} {target} HTTP/1.1\r\n{text}\r\n".encode("latin-1")
 
 
-async def _read_head(wire: _Wire) -> tuple[int, Message]:
-    reader = wire.reader
-    try:
-        await wire.writer.drain()
-    except OSError:
-        # A server may refuse a large body before it has read it all: its answer still counts.
-        pass
+async def _read_answer(reader: asyncio.StreamReader) -> tuple[int, Message, bytes | None]:
+    """Status, headers, and of a refusal also the body: it must be read before the broken upload is noticed."""
     while True:
         line = await reader.readline()
         parts = line.decode("latin-1").split(None, 2)
         if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].isdigit():
             raise ConnectionLost("the connection was closed without an answer" if not line else "this is not HTTP")
-        headers = await _read_headers(reader)
-        if int(parts[1]) >= 200:
-            return int(parts[1]), headers
+        status, headers = int(parts[1]), await _read_headers(reader)
+        length = headers.get("content-length")
+        if status >= 400 and length is not None and int(length) <= _PIECE_BYTES:
+            return status, headers, await reader.readexactly(int(length))
+        if status >= 200:
+            return status, headers, None
 
 
 async def _read_headers(reader: asyncio.StreamReader) -> Message:

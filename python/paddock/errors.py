@@ -21,7 +21,8 @@ class ApiError(PaddockError):
         issues: Sequence[tuple[str, str]] = (),
         retry_after_s: float | None = None,
     ) -> None:
-        where = "; ".join(f"{path}: {message}" for path, message in issues)
+        # The detail of some refusals already says where.
+        where = "; ".join(f"{path}: {message}" for path, message in issues if message not in detail)
         super().__init__(f"{detail} ({where})" if where else detail)
         self.status = status
         self.code = code

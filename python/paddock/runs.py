@@ -11,7 +11,7 @@ from .model import BatchSummary, GroupSummary, Result
 
 if TYPE_CHECKING:
     from .aio import AsyncClient
-    from .rows import AsyncRows, OnUntrainable
+    from .row import AsyncRows, OnUntrainable
 
 _FIRST_LOOK_S = 0.1
 _LAST_LOOK_S = 2.0

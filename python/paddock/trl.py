@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .client import Client, Group
 from .errors import PaddockError, Untrainable
-from .rows import Row
+from .row import Row
 from .task import EndpointLike, TaskLike
 
 if TYPE_CHECKING:

@@ -13,6 +13,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from .wire import Json, Rollout, certificate_json, group_summary_json, result_json, sample_of
 
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
 
 @dataclass
 class Fault:
@@ -176,7 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
         stand_in = self.server.stand_in
         url = urlsplit(self.path)
         query = {name: values[-1] for name, values in parse_qs(url.query).items()}
-        text = self.rfile.read(int(self.headers.get("content-length") or 0))
+        length = int(self.headers.get("content-length") or 0)
+        if length > MAX_BODY_BYTES:
+            self._problem(413, "body_too_large", {})
+            return
+        text = self.rfile.read(length)
         body = json.loads(text) if text else None
         with stand_in.lock:
             stand_in.requests.append((method, url.path, {k.lower(): v for k, v in self.headers.items()}, body))

@@ -88,6 +88,11 @@ class RequestTest(unittest.TestCase):
         self.assertEqual((caught.exception.code, str(caught.exception)), ("invalid_request", "it is invalid_request"))
         self.assertEqual(len(self.server.made("POST", "/rollouts")), 1)
 
+    def test_a_body_that_is_refused_half_way_is_a_refusal_not_a_lost_connection(self) -> None:
+        with self.assertRaises(ApiError) as caught:
+            self.client.start(Task(id="a", instruction="x" * 20_000_000), endpoint="scripted")
+        self.assertEqual((caught.exception.status, caught.exception.code), (413, "body_too_large"))
+
     def test_a_server_that_keeps_failing_by_a_bug_is_given_up(self) -> None:
         self.server.faults = [Fault("GET", "/health", status=500, code="internal") for _ in range(10)]
         with self.assertRaises(ApiError):
