@@ -52,6 +52,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"store/store.ts",
 			"agent/agent.ts",
 			"sandbox/sandbox.ts",
+			"sandbox/e2b-template.ts",
 			"task",
 		],
 		...[

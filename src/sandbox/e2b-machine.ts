@@ -21,17 +21,8 @@ export interface Prepared {
 	sizedHome: boolean;
 }
 
-/** Brings the programs of a box into a fresh machine and gives it an empty home of its size. */
-export async function prepareMachine(
-	machine: Machine,
-	spec: BoxSpec,
-	agentBinary: string,
-	warn: (message: string) => void,
-): Promise<Prepared> {
-	const found = await asRoot(machine, LOOK);
-	const installed = /^agent=([0-9a-f]{64})$/m.exec(found)?.[1] ?? null;
-	const uid = Number(/^uid=(\d+)$/m.exec(found)?.[1] ?? 1000);
-	if (installed !== (await checksumOf(agentBinary))) await uploadAgent(machine, agentBinary, installed, warn);
+/** Brings our own programs into a fresh machine and gives it an empty home of its size. */
+export async function prepareMachine(machine: Machine, spec: BoxSpec): Promise<Prepared> {
 	await machine.files.write(
 		[
 			{ path: INIT_PATH, data: await readFile(INIT_SOURCE, "utf8") },
@@ -39,23 +30,24 @@ export async function prepareMachine(
 		],
 		{ user: "root" },
 	);
+	const uid = Number(await asRoot(machine, "id -u user 2>/dev/null || echo 1000"));
 	return { uid, sizedHome: (await asRoot(machine, settle(spec, uid))).includes("sized") };
 }
 
-const LOOK = `echo "agent=$(sha256sum ${AGENT_PATH} 2>/dev/null | cut -d ' ' -f 1)"; echo "uid=$(id -u user 2>/dev/null)"`;
+/** Whether the machine has exactly this OpenCode. */
+export async function hasAgent(machine: Machine, binary: string): Promise<boolean> {
+	const found = await asRoot(machine, `sha256sum ${AGENT_PATH} 2>/dev/null | cut -d ' ' -f 1`);
+	return found === (await checksumOf(binary));
+}
 
-/** A template without the agent works, but pays for the upload with every box. */
-async function uploadAgent(
-	machine: Machine,
-	binary: string,
-	installed: string | null,
-	warn: (message: string) => void,
-): Promise<void> {
-	const state = installed === null ? "lacks OpenCode" : "has another version of OpenCode";
-	warn(`the E2B template ${state}, so it is uploaded for every box: run \`paddock e2b build-template\` once`);
+export async function uploadAgent(machine: Machine, binary: string): Promise<void> {
 	const blob = await openAsBlob(binary);
 	await machine.files.write(AGENT_PATH, blob.stream(), { user: "root", requestTimeoutMs: UPLOAD_TIMEOUT_MS });
 	await asRoot(machine, `chmod 755 ${AGENT_PATH}`);
+	if (await hasAgent(machine, binary)) return;
+	throw new RolloutError("sandbox", "e2b_failed", "OpenCode arrived damaged in the machine", {
+		retryable: true,
+	});
 }
 
 /** Everything the box writes is in memory and sized, as on every other backend; where that is refused, the disk is used. */
@@ -75,7 +67,7 @@ async function asRoot(machine: Machine, script: string): Promise<string> {
 
 const checksums = new Map<string, Promise<string>>();
 
-function checksumOf(path: string): Promise<string> {
+export function checksumOf(path: string): Promise<string> {
 	const known = checksums.get(path) ?? computeChecksum(path);
 	checksums.set(path, known);
 	return known;
@@ -103,7 +95,8 @@ export function toFailure(error: unknown): RolloutError {
 			cause: error,
 		});
 	}
-	if (name === "NotFoundError" || name === "TemplateError") {
+	const status = (error as { statusCode?: number }).statusCode;
+	if (name === "TemplateError" || status === 404 || status === 400) {
 		return new RolloutError("sandbox", "e2b_template_unusable", messageOf(error), { cause: error });
 	}
 	return new RolloutError("sandbox", "e2b_failed", messageOf(error), { retryable: true, cause: error });

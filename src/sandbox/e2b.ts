@@ -1,12 +1,19 @@
 import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { Sandbox as Machine } from "e2b";
-import { messageOf, UsageError } from "../errors.ts";
+import { messageOf, type RolloutError, UsageError } from "../errors.ts";
 import { findAgentBinary } from "../host/binary.ts";
 import { BoxSpec, HOME } from "../model/task.ts";
 import { openBox } from "./box.ts";
 import { AGENT_PATH, INIT_PATH } from "./bwrap.ts";
-import { type Prepared, prepareMachine, toFailure } from "./e2b-machine.ts";
+import {
+	checksumOf,
+	hasAgent,
+	type Prepared,
+	prepareMachine,
+	toFailure,
+	uploadAgent,
+} from "./e2b-machine.ts";
 import { openTunnel } from "./e2b-tunnel.ts";
 import { Egress } from "./egress.ts";
 import {
@@ -58,9 +65,13 @@ class E2bProvider implements SandboxProvider {
 	readonly name = "e2b";
 	readonly #options: E2bOptions;
 	readonly #connection: ReturnType<typeof connectionOf>;
+	readonly #binary: string;
 	readonly #open = new Set<Sandbox>();
+	/** Template → what boxes are made from: itself when it has the agent, else a snapshot that has. */
+	readonly #sources = new Map<string, Promise<string>>();
 
 	constructor(options: E2bOptions) {
+		this.#binary = options.agentBinary ?? findAgentBinary("linux", "x64");
 		this.#options = options;
 		this.#connection = connectionOf(options.env);
 	}
@@ -95,7 +106,7 @@ class E2bProvider implements SandboxProvider {
 			onGateway: role === "agent" ? (duplex) => options.onGateway(duplex, boxId) : null,
 			...(egress === null ? {} : { onEgress: (duplex: Duplex) => egress.accept(duplex) }),
 			launch: async (doors) => {
-				machine = await this.#create(template, boxId);
+				machine = await this.#create(await this.#source(template), boxId);
 				const facts = { template, machine: machine.sandboxId, networkAsked: egress?.asked ?? [] };
 				return await this.#launch(machine, { boxId, spec, doorsWanted, doors, facts });
 			},
@@ -126,6 +137,45 @@ class E2bProvider implements SandboxProvider {
 		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
 	}
 
+	/** Looked at once for all boxes; a failure is not remembered. */
+	#source(template: string): Promise<string> {
+		const known = this.#sources.get(template) ?? this.#findSource(template);
+		this.#sources.set(template, known);
+		known.catch(() => this.#sources.delete(template));
+		return known;
+	}
+
+	/** A template without this very OpenCode is completed once and kept as a snapshot under a name that says both. */
+	async #findSource(template: string): Promise<string> {
+		const probe = await this.#create(template, "probe");
+		try {
+			if (await hasAgent(probe, this.#binary)) return template;
+			const version = (await checksumOf(this.#binary)).slice(0, 12);
+			const name = `${template.replace(/[^a-z0-9-]/gi, "-").toLowerCase()}-opencode-${version}`;
+			if (await this.#exists(name)) return name;
+			this.#options.warn(
+				`the E2B template ${template} lacks this version of OpenCode: uploading it once, into the snapshot ${name}; ` +
+					"`paddock e2b build-template` makes a template that has it",
+			);
+			await uploadAgent(probe, this.#binary);
+			return (await probe.createSnapshot({ name })).snapshotId;
+		} catch (error) {
+			throw toFailure(error);
+		} finally {
+			await probe.kill();
+		}
+	}
+
+	async #exists(template: string): Promise<boolean> {
+		try {
+			await (await this.#create(template, "probe")).kill();
+			return true;
+		} catch (error) {
+			if ((error as RolloutError).code === "e2b_template_unusable") return false;
+			throw error;
+		}
+	}
+
 	/** Whose it is, is said as it is made: there is no moment in which nobody could find it. */
 	async #create(template: string, boxId: string): Promise<Machine> {
 		const metadata = await labelsOf(boxId);
@@ -141,8 +191,7 @@ class E2bProvider implements SandboxProvider {
 
 	async #launch(machine: Machine, plan: LaunchPlan): Promise<Launched> {
 		try {
-			const binary = this.#options.agentBinary ?? findAgentBinary("linux", "x64");
-			const prepared = await prepareMachine(machine, plan.spec, binary, this.#options.warn);
+			const prepared = await prepareMachine(machine, plan.spec);
 			const tunnel = await openTunnel(machine, plan.doors, toOrder(plan, prepared));
 			return toLaunched(machine, tunnel, { ...describeBox(plan.spec, prepared), ...plan.facts });
 		} catch (error) {

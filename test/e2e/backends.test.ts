@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { missingForE2b, startE2b } from "../fakes/e2b.ts";
 import { missingForEngine, startEngine } from "../fixtures/docker-engine.ts";
 import { example, openTestPaddock, policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
@@ -14,6 +15,8 @@ interface Surroundings extends AsyncDisposable {
 const BACKENDS: Record<string, { missing: () => string | null; start: () => Promise<Surroundings> }> = {
 	local: { missing: () => null, start: async () => ({ env: {}, [Symbol.asyncDispose]: async () => {} }) },
 	docker: { missing: () => missingForEngine("docker"), start: () => startEngine("docker") },
+	/** A local stand-in of the service, with the official SDK: no account is at hand. */
+	e2b: { missing: missingForE2b, start: startE2b },
 	ssh: { missing: missingForSshd, start: () => startSshd() },
 };
 

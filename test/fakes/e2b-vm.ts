@@ -1,8 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, rm } from "node:fs/promises";
+import { copyFile, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { findAgentBinary } from "../../src/host/binary.ts";
 
 const ENVD = join(import.meta.dirname, "e2b-envd.ts");
 
@@ -21,16 +20,18 @@ export class StandInMachine {
 		this.socket = join(folder, "run/s");
 	}
 
-	static async start(folder: string, withAgent: boolean): Promise<StandInMachine> {
+	/** `agent`: the OpenCode that its template brings, if any. */
+	static async start(folder: string, agent: string | null): Promise<StandInMachine> {
 		await mkdir(join(folder, "run"), { recursive: true });
+		await mkdir(join(folder, "agent"), { mode: 0o755 });
 		const child = spawn(
 			"/usr/bin/bwrap",
 			[
 				...["--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--tmpfs", "/tmp"],
 				...["--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/opt", "--tmpfs", "/run"],
-				...["--perms", "0755", "--dir", "/opt/agent"],
+				...["--bind", join(folder, "agent"), "/opt/agent"],
 				...["--bind", join(folder, "run"), "/run/envd", "--hostname", "e2b.local"],
-				...(withAgent ? ["--ro-bind", findAgentBinary(), "/opt/agent/opencode"] : []),
+				...(agent === null ? [] : ["--ro-bind", agent, "/opt/agent/opencode"]),
 				...["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"],
 				...["--", process.execPath, ENVD, "/run/envd/s"],
 			],
@@ -43,6 +44,11 @@ export class StandInMachine {
 		ended.catch(() => {});
 		await Promise.race([ready, ended]);
 		return new StandInMachine(folder, child);
+	}
+
+	/** What was installed in it, for a template of its own. */
+	async snapshot(to: string): Promise<void> {
+		await copyFile(join(this.#folder, "agent/opencode"), to);
 	}
 
 	async stop(): Promise<void> {

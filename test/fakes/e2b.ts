@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
+import { findAgentBinary } from "../../src/host/binary.ts";
 import { StandInMachine } from "./e2b-vm.ts";
 
 /**
@@ -14,14 +15,13 @@ import { StandInMachine } from "./e2b-vm.ts";
 export interface StandInE2b extends AsyncDisposable {
 	env: Record<string, string>;
 	machines(): { id: string; template: string; metadata: Record<string, string>; internet: boolean }[];
+	templates(): string[];
 	/** How often a machine's life was extended. */
 	readonly extensions: number;
 	/** Ends a machine as the service would, without a word to anyone. */
 	lose(id: string): Promise<void>;
 }
 
-/** The template `paddock` has the agent in it, `bare` has not; there are no others. */
-const TEMPLATES: Record<string, { agent: boolean }> = { paddock: { agent: true }, bare: { agent: false } };
 const API_KEY = `e2b_${"0123456789abcdef".repeat(3).slice(0, 40)}`;
 
 interface Entry {
@@ -43,6 +43,11 @@ export async function startE2b(): Promise<StandInE2b> {
 	const folder = await mkdtemp("/tmp/pe2-");
 	const entries = new Map<string, Entry>();
 	const state = { extensions: 0 };
+	/** Template → the OpenCode it brings. `paddock` has one, `bare` has none; snapshots add others. */
+	const templates = new Map<string, string | null>([
+		["paddock", findAgentBinary()],
+		["bare", null],
+	]);
 	const server = http.createServer((request, response) => {
 		const id = request.headers["e2b-sandbox-id"];
 		const work =
@@ -74,15 +79,22 @@ export async function startE2b(): Promise<StandInE2b> {
 			state.extensions += 1;
 			return send(response, 204, null);
 		}
+		const entry = entries.get(id);
+		if (action === "snapshots" && entry !== undefined) {
+			const name = String((await readJson(request)).name);
+			await entry.machine.snapshot(join(folder, name));
+			templates.set(name, join(folder, name));
+			return send(response, 201, { snapshotID: name, names: [name] });
+		}
 		send(response, 404, { code: 404, message: `${route} is not known here` });
 	}
 
 	async function create(body: Record<string, unknown>, response: http.ServerResponse): Promise<void> {
-		const template = TEMPLATES[String(body.templateID)];
-		if (template === undefined) return send(response, 404, { code: 404, message: "template not found" });
+		const agent = templates.get(String(body.templateID));
+		if (agent === undefined) return send(response, 404, { code: 404, message: "template not found" });
 		const id = `i${randomBytes(8).toString("hex")}`;
 		const entry: Entry = {
-			machine: await StandInMachine.start(join(folder, id), template.agent),
+			machine: await StandInMachine.start(join(folder, id), agent),
 			template: String(body.templateID),
 			metadata: (body.metadata ?? {}) as Record<string, string>,
 			internet: body.allow_internet_access !== false,
@@ -116,6 +128,7 @@ export async function startE2b(): Promise<StandInE2b> {
 		env: { E2B_API_KEY: API_KEY, E2B_API_URL: url, E2B_SANDBOX_URL: url },
 		machines: () =>
 			[...entries].map(([id, { template, metadata, internet }]) => ({ id, template, metadata, internet })),
+		templates: () => [...templates.keys()],
 		get extensions() {
 			return state.extensions;
 		},
