@@ -8,6 +8,7 @@ import { findAgentBinary } from "../src/host/binary.ts";
 import { BoxSpec } from "../src/model/task.ts";
 import { openLocalProvider } from "../src/sandbox/local.ts";
 import type { Sandbox, SandboxProvider } from "../src/sandbox/sandbox.ts";
+import { benchAgent } from "./sandbox/agent.ts";
 
 const OPENS = 20;
 const COMMANDS = 100;
@@ -38,6 +39,7 @@ export async function benchSandbox(print: (text: string) => void): Promise<void>
 	for (const { what, box, bare, bareWhat } of rows) {
 		print(`| ${what} | ${summary(box)} | ${bare === null ? "–" : summary(bare)} | ${bareWhat} |`);
 	}
+	await benchAgent(print);
 }
 
 async function measureLife(provider: SandboxProvider): Promise<Row[]> {
