@@ -3,8 +3,9 @@ import { defineConfig } from "vitest/config";
 export default defineConfig({
 	test: {
 		include: ["test/**/*.test.ts"],
-		testTimeout: 60_000,
-		hookTimeout: 60_000,
+		// Only to end what hangs: an agent needs 4 s on a quiet machine and a minute on a busy one.
+		testTimeout: 180_000,
+		hookTimeout: 180_000,
 		// Two cores, real agents: more workers only make every clock lie.
 		maxWorkers: 2,
 	},

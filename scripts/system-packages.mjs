@@ -7,7 +7,6 @@ export const RUN_PARTS = [
 	{ command: "bwrap", apt: "bubblewrap", why: "builds the local sandbox" },
 	{ command: "rg", apt: "ripgrep", why: "the agent searches with it" },
 	{ command: "git", apt: "git", why: "the agent and many tasks use it" },
-	{ command: "/usr/bin/python3", apt: "python3", why: "several example tasks are in Python; boxes see /usr" },
 ];
 
 /** What only the full test run needs; without them the tests concerned are skipped, saying so. */
