@@ -20,8 +20,8 @@ export interface ContainerPlan {
 	labels: Record<string, string>;
 	spec: BoxSpec;
 	uid: number;
-	/** Rootless Podman maps our own uid to the same number inside. */
-	keepId: boolean;
+	podman: boolean;
+	rootless: boolean;
 	staged: Staged;
 	runDirectory: string;
 	init: InitConfig;
@@ -103,6 +103,8 @@ const FIRST = '"$@"; exit $?';
 function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 	const { spec, staged, uid } = plan;
 	const limits = toLimits(spec, TMP_BYTES + SHM_BYTES);
+	// Podman knows no uid= here, but can hand a folder over to the container's user.
+	const owner = plan.podman ? "U,notmpcopyup" : `uid=${uid},gid=${uid}`;
 	const mount = (from: string, to: string) => ({
 		Type: "bind" as const,
 		Source: from,
@@ -127,7 +129,8 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			ReadonlyRootfs: true,
 			CapDrop: ["ALL"],
 			SecurityOpt: ["no-new-privileges"],
-			...(plan.keepId ? { UsernsMode: "keep-id" } : {}),
+			// Rootless Podman then maps our own uid to the same number inside.
+			...(plan.podman && plan.rootless ? { UsernsMode: "keep-id" } : {}),
 			Memory: limits.memoryBytes,
 			MemorySwap: limits.memoryBytes,
 			NanoCpus: Math.round(spec.cpus * 1e9),
@@ -141,8 +144,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			],
 			Tmpfs: {
 				"/tmp": `rw,exec,nosuid,nodev,mode=1777,size=${TMP_BYTES}`,
-				[plan.init.home]:
-					`rw,exec,nosuid,nodev,mode=0755,uid=${uid},gid=${uid},size=${spec.diskMb * 1024 * 1024}`,
+				[plan.init.home]: `rw,exec,nosuid,nodev,mode=0755,${owner},size=${spec.diskMb * 1024 * 1024}`,
 			},
 			Mounts: [
 				mount(staged.agent, AGENT_PATH),

@@ -117,7 +117,7 @@ class DockerProvider implements SandboxProvider {
 					name: containerName(boxId),
 					image: image.name,
 					labels: await labelsOf(boxId),
-					...{ spec, uid, staged, runDirectory, keepId: podman && rootless },
+					...{ spec, uid, staged, runDirectory, podman, rootless },
 					init: initConfig(boxId, processes, image, role === "agent", egress !== null),
 					facts: {
 						...describeBox(spec, image),

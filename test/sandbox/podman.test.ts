@@ -1,0 +1,22 @@
+import { afterAll, beforeAll } from "vitest";
+import { openDockerProvider } from "../../src/sandbox/docker.ts";
+import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
+import { conformance } from "./conformance.ts";
+
+const missing = missingForEngine("podman");
+let engine: TestEngine;
+
+beforeAll(async () => {
+	if (missing === null) engine = await startEngine("podman");
+});
+afterAll(async () => {
+	if (missing === null) await engine[Symbol.asyncDispose]();
+});
+
+// The same backend, with Podman behind the same interface.
+conformance({
+	name: "docker",
+	isolated: true,
+	missing: async () => missing,
+	open: () => openDockerProvider({ env: engine.env }),
+});
