@@ -22,6 +22,8 @@ export interface EgressOptions {
 }
 
 const MAX_ASKS = 500;
+/** Of one box at a time: each costs the host two descriptors. */
+const MAX_CONNECTIONS = 256;
 const DIAL_TIMEOUT_MS = 15_000;
 const WEB_PORTS = [80, 443];
 
@@ -35,15 +37,29 @@ export class Egress implements AsyncDisposable {
 	readonly #options: EgressOptions;
 	readonly #server: http.Server;
 	readonly #sockets = new Set<Duplex>();
+	#connections = 0;
 
 	constructor(options: EgressOptions) {
 		this.#options = options;
-		this.#server = http.createServer((request, response) => void this.#forward(request, response));
-		this.#server.on("connect", (request, socket, head) => void this.#tunnel(request, socket, head));
+		// Both ends are hostile: whatever one of them makes fail costs it its own connection and nothing else.
+		this.#server = http.createServer((request, response) => {
+			this.#forward(request, response).catch(() => response.destroy());
+		});
+		this.#server.on("connect", (request, socket, head) => {
+			this.#tunnel(request, socket, head).catch(() => socket.destroy());
+		});
 		this.#server.on("clientError", (_error, socket) => socket.destroy());
 	}
 
 	accept(connection: Duplex): void {
+		if (this.#connections >= MAX_CONNECTIONS) {
+			connection.destroy();
+			return;
+		}
+		this.#connections += 1;
+		connection.once("close", () => {
+			this.#connections -= 1;
+		});
 		this.#keep(connection);
 		this.#server.emit("connection", connection);
 	}
@@ -82,19 +98,28 @@ export class Egress implements AsyncDisposable {
 			response.writeHead(403).end();
 			return;
 		}
-		const { "proxy-connection": _, "proxy-authorization": __, ...headers } = request.headers;
 		const outgoing = http.request({
 			method: request.method,
 			path: `${url.pathname}${url.search}`,
-			headers: { ...headers, host: url.host },
+			headers: { ...endToEnd(request.headers), host: url.host },
 			createConnection: () => this.#dial(address, port),
 		});
 		outgoing.on("response", (incoming) => {
-			response.writeHead(incoming.statusCode ?? 502, incoming.headers);
+			const { statusCode = 0 } = incoming;
+			if (statusCode < 200 || statusCode > 999) {
+				outgoing.destroy();
+				return;
+			}
+			incoming.on("error", () => response.destroy());
+			response.writeHead(statusCode, endToEnd(incoming.headers));
 			incoming.pipe(response);
 		});
-		outgoing.on("error", () => (response.headersSent ? response.destroy() : response.writeHead(502).end()));
+		outgoing.on("error", () => outgoing.destroy());
+		outgoing.on("close", () => {
+			if (!response.headersSent) response.writeHead(502).end();
+		});
 		response.on("close", () => outgoing.destroy());
+		request.on("error", () => outgoing.destroy());
 		request.pipe(outgoing);
 	}
 
@@ -155,15 +180,20 @@ export function isListed(network: Exclude<Network, "none">, host: string, port: 
 /** Neither this machine, nor its neighbours, nor anything that is not plain unicast. */
 export function isPublic(address: string): boolean {
 	const family = net.isIP(address);
-	if (family === 0) return false;
+	if (family === 0 || address.includes("%")) return false;
 	if (family === 4) return !RESERVED_V4.check(address, "ipv4") && !isOwn(address);
 	const inner = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
 	if (inner !== undefined) return isPublic(inner);
 	return !RESERVED_V6.check(address, "ipv6") && !isOwn(address);
 }
 
+/** One address has many spellings in v6. */
 function isOwn(address: string): boolean {
-	return Object.values(networkInterfaces()).some((list) => list?.some((entry) => entry.address === address));
+	const family = net.isIPv6(address) ? "ipv6" : "ipv4";
+	const own = new BlockList();
+	for (const entry of Object.values(networkInterfaces()).flatMap((list) => list ?? []))
+		if (entry.family.toLowerCase() === family) own.addAddress(entry.address, family);
+	return own.check(address, family);
 }
 
 // Two lists, since a list of v6 ranges also matches v4 addresses in their mapped form.
@@ -185,6 +215,17 @@ function blockList(family: "ipv4" | "ipv6", ranges: string[]): BlockList {
 		list.addSubnet(address, Number(bits), family);
 	}
 	return list;
+}
+
+/** What concerns one connection only ends with it; handed on, some of it makes Node throw. */
+const HOP_BY_HOP = new Set(
+	"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer upgrade".split(
+		" ",
+	),
+);
+
+function endToEnd(headers: http.IncomingHttpHeaders): http.OutgoingHttpHeaders {
+	return Object.fromEntries(Object.entries(headers).filter(([name]) => !HOP_BY_HOP.has(name)));
 }
 
 function parseTarget(text: string): { host: string; port: number } | null {

@@ -1,10 +1,14 @@
 import { createServer, type Server } from "node:http";
 import net from "node:net";
+import { networkInterfaces } from "node:os";
+import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
 import { Egress, isListed, isPublic } from "../../src/sandbox/egress.ts";
 import { openLocalProvider } from "../../src/sandbox/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
+
+const PLAIN = "GET http://x.example/ HTTP/1.1\r\nhost: x.example\r\n";
 
 test.each([
 	"127.0.0.1",
@@ -28,6 +32,15 @@ test.each([
 	"2002:7f00:1::",
 	"ff02::1",
 ])("%s is not public", (address) => expect(isPublic(address)).toBe(false));
+
+test("this machine's own address is not public, however it is spelt", () => {
+	const own = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+	for (const { address, family } of own) {
+		expect(isPublic(address)).toBe(false);
+		if (family === "IPv6") expect(isPublic(address.toUpperCase())).toBe(false);
+	}
+	expect(isPublic("2606:4700:4700::1111%1")).toBe(false);
+});
 
 test.each(["1.1.1.1", "93.184.216.34", "2606:4700:4700::1111"])("%s is public", (address) => {
 	expect(isPublic(address)).toBe(true);
@@ -83,6 +96,49 @@ test("a listed name that leads to a private address leads nowhere, whichever of 
 	expect(egress.asked.every((entry) => !entry.allowed)).toBe(true);
 });
 
+const HOSTILE_ANSWERS: [name: string, answer: string][] = [
+	["a status of 000", "HTTP/1.1 000 OK\r\ncontent-length: 0\r\n\r\n"],
+	["a status of 099", "HTTP/1.1 099 OK\r\ncontent-length: 0\r\n\r\n"],
+	["an upgrade nobody asked for", "HTTP/1.1 101 S\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
+];
+
+test.each(HOSTILE_ANSWERS)("%s from outside becomes a 502 and harms nobody else", async (_name, answer) => {
+	await using world = await startWorld(answer);
+	await using egress = new Egress({ network: "internet", ...world.routes });
+	expect(await ask(egress, `${PLAIN}connection: close\r\n\r\n`)).toMatch(/^HTTP\/1.1 502/);
+});
+
+test("headers that are about one connection only are not handed on, in either direction", async () => {
+	await using world = await startWorld("HTTP/1.1 200 OK\r\ntrailer: x\r\ncontent-length: 2\r\n\r\nhi");
+	await using egress = new Egress({ network: "internet", ...world.routes });
+	const said = await ask(egress, `${PLAIN}trailer: x\r\nupgrade: y\r\nconnection: close\r\n\r\n`);
+	expect(said).toMatch(/^HTTP\/1.1 200 .*hi$/s);
+	expect(said).not.toContain("trailer");
+	expect(world.heard.join("")).not.toMatch(/trailer|upgrade/);
+});
+
+test("an answer that breaks off is broken off for the box, too", async () => {
+	await using world = await startWorld("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nabc");
+	await using egress = new Egress({ network: "internet", ...world.routes });
+	expect(await ask(egress, `${PLAIN}\r\n`)).toMatch(/abc$/);
+});
+
+test("a resolver that fails costs only the connection that asked", async () => {
+	await using egress = new Egress({ network: "internet", resolve: () => Promise.reject(new Error("dns")) });
+	expect(await ask(egress, "CONNECT x.example:443 HTTP/1.1\r\n\r\n")).toBe("");
+	expect(await ask(egress, `${PLAIN}\r\n`)).toBe("");
+});
+
+test("a box cannot use up the host's descriptors: beyond 256 connections the newest is closed", async () => {
+	await using egress = new Egress({ network: "internet" });
+	const connections = Array.from({ length: 257 }, () => new PassThrough());
+	for (const connection of connections) egress.accept(connection);
+	expect(connections.map((connection) => connection.destroyed)).toEqual([
+		...Array.from({ length: 256 }, () => false),
+		true,
+	]);
+});
+
 test("in a box with an allowlist the proxy is the only way out, and what was asked for is on record", async (context) => {
 	await using provider = await openLocalProvider();
 	requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
@@ -103,11 +159,21 @@ test("in a box with an allowlist the proxy is the only way out, and what was ask
 });
 
 /** A server that stands for the outside, and routes that lead every public address to it. */
-async function startWorld() {
-	const server: Server = createServer((request, response) => response.end(`world ${request.url}`));
+async function startWorld(answer?: string) {
+	const heard: string[] = [];
+	const server: Server | net.Server =
+		answer === undefined
+			? createServer((request, response) => response.end(`world ${request.url}`))
+			: net.createServer((socket) => {
+					socket.once("data", (chunk) => {
+						heard.push(chunk.toString("latin1"));
+						socket.end(answer);
+					});
+				});
 	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 	const { port } = server.address() as net.AddressInfo;
 	return {
+		heard,
 		routes: { resolve: async () => ["1.1.1.1"], dial: () => net.connect(port, "127.0.0.1") },
 		[Symbol.asyncDispose]: async () => void server.close(),
 	};
