@@ -26,7 +26,7 @@ export async function loadTask(path: string): Promise<Task> {
 		tests: [...(yaml.tests ?? []), ...(await readFolder(join(folder, "tests"), folder))],
 		artifacts: yaml.artifacts ?? [],
 		solution: await solutionOf(yaml, folder),
-		...toLimits(yaml),
+		...toLimits(yaml, folder),
 	});
 	if (task.success) return task.data;
 	const issue = task.error.issues[0]!;
@@ -123,7 +123,7 @@ async function solutionOf(yaml: TaskYaml, folder: string): Promise<SolutionStep[
 	return steps;
 }
 
-function toLimits({ limits = {}, box = {} }: TaskYaml): object {
+function toLimits({ limits = {}, box = {} }: TaskYaml, folder: string): object {
 	const { create_s, setup_s, agent_s, verify_s, teardown_s, ...budget } = limits;
 	return {
 		clocks: { createS: create_s, setupS: setup_s, agentS: agent_s, verifyS: verify_s, teardownS: teardown_s },
@@ -134,7 +134,8 @@ function toLimits({ limits = {}, box = {} }: TaskYaml): object {
 			maxTotalTokens: budget.max_total_tokens,
 		},
 		box: {
-			image: box.image,
+			// A folder with a Dockerfile lies beside the task; anything else is the name of an image.
+			image: box.image?.startsWith(".") ? resolve(folder, box.image) : box.image,
 			template: box.template,
 			network: box.network,
 			memoryMb: box.memory_mb,

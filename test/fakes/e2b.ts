@@ -5,6 +5,7 @@ import http from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { findAgentBinary } from "../../src/host/binary.ts";
+import { type Build, TemplateBuilds } from "./e2b-builds.ts";
 import { StandInMachine } from "./e2b-vm.ts";
 
 /**
@@ -16,6 +17,8 @@ export interface StandInE2b extends AsyncDisposable {
 	env: Record<string, string>;
 	machines(): { id: string; template: string; metadata: Record<string, string>; internet: boolean }[];
 	templates(): string[];
+	/** Templates that were built here; their steps are kept, not run. */
+	builds(): readonly Build[];
 	/** How often a machine's life was extended. */
 	readonly extensions: number;
 	/** Ends a machine as the service would, without a word to anyone. */
@@ -43,6 +46,7 @@ export async function startE2b(): Promise<StandInE2b> {
 	const folder = await mkdtemp("/tmp/pe2-");
 	const entries = new Map<string, Entry>();
 	const state = { extensions: 0 };
+	const builds = new TemplateBuilds();
 	/** Template → the OpenCode it brings. `paddock` has one, `bare` has none; snapshots add others. */
 	const templates = new Map<string, string | null>([
 		["paddock", findAgentBinary()],
@@ -63,11 +67,13 @@ export async function startE2b(): Promise<StandInE2b> {
 
 	async function control(request: http.IncomingMessage, response: http.ServerResponse): Promise<void> {
 		const url = new URL(request.url ?? "/", "http://e2b");
+		if (await builds.receive(request, response)) return;
 		if (request.headers["x-api-key"] !== API_KEY)
 			return send(response, 401, { code: 401, message: "bad key" });
 		const route = `${request.method} ${url.pathname}`;
 		if (route === "POST /v2/sandboxes") return await create(await readJson(request), response);
 		if (route === "GET /v2/sandboxes") return send(response, 200, list(url.searchParams.get("metadata")));
+		if (await builds.answer(request, response, url)) return;
 		const [, id = "", action] = /^\/sandboxes\/([^/]+)(?:\/(\w+))?$/.exec(url.pathname) ?? [];
 		if (request.method === "DELETE" && id !== "") {
 			const found = await remove(id);
@@ -129,6 +135,7 @@ export async function startE2b(): Promise<StandInE2b> {
 		machines: () =>
 			[...entries].map(([id, { template, metadata, internet }]) => ({ id, template, metadata, internet })),
 		templates: () => [...templates.keys()],
+		builds: () => builds.all,
 		get extensions() {
 			return state.extensions;
 		},

@@ -9,9 +9,11 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from "v
 import { BoxSpec } from "../../src/model/task.ts";
 import { openDockerProvider } from "../../src/sandbox/docker.ts";
 import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import { loadTask } from "../../src/task/load.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { conformance } from "./conformance.ts";
+import { expectGuardedWayOut } from "./way-out.ts";
 
 const run = promisify(execFile);
 const ORPHAN_MAKER = join(import.meta.dirname, "docker-orphan-program.ts");
@@ -106,6 +108,22 @@ describe("the docker backend", () => {
 		await using again = await open({ image: folder });
 		expect(again.facts.image).toBe(box.facts.image);
 		expect(await engine.docker.listImages()).toHaveLength(before.length);
+	});
+
+	test("a task names its image's folder relative to itself", async (context) => {
+		here(context);
+		const folder = join(root, "task");
+		await mkdir(join(folder, "image"), { recursive: true });
+		await writeFile(join(folder, "image/Dockerfile"), "FROM paddock-task\nENV FROM_TASK=yes\n");
+		await writeFile(join(folder, "task.yaml"), "instruction: Do it.\nbox:\n  image: ./image\n");
+		const { box: spec } = await loadTask(folder);
+		await using box = await open(spec);
+		expect((await box.exec('echo "$FROM_TASK"')).stdout).toBe("yes\n");
+	});
+
+	test("the way out is the host's proxy alone", async (context) => {
+		here(context);
+		await expectGuardedWayOut(provider);
 	});
 
 	test("an image that is nowhere says so, and leaves nothing", async (context) => {

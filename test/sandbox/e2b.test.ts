@@ -4,10 +4,12 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
 import { openE2bProvider } from "../../src/sandbox/e2b.ts";
+import { buildE2bTemplate } from "../../src/sandbox/e2b-template.ts";
 import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
 import { missingForE2b, type StandInE2b, startE2b } from "../fakes/e2b.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { conformance } from "./conformance.ts";
+import { expectGuardedWayOut } from "./way-out.ts";
 
 const ORPHAN_MAKER = join(import.meta.dirname, "e2b-orphan-program.ts");
 
@@ -116,6 +118,28 @@ describe("an E2B machine (stand-in)", () => {
 			code: "e2b_template_unusable",
 		});
 		expect(service.machines()).toEqual([]);
+	});
+
+	test("lets a box out through the host's proxy alone", async (context) => {
+		here(context);
+		await using provider = await openProvider();
+		await expectGuardedWayOut(provider);
+	});
+
+	test("is built with OpenCode in it by the official template builder", async (context) => {
+		here(context);
+		const lines: string[] = [];
+		const { templateId } = await buildE2bTemplate({
+			name: "mine",
+			env: service.env,
+			onLog: (line) => lines.push(line),
+		});
+		const [built] = service.builds();
+		expect(built).toMatchObject({ templateId, name: "mine", cpuCount: 2, memoryMB: 4096 });
+		expect(built!.steps.find(({ type }) => type === "COPY")?.args).toContain("/opt/agent/opencode");
+		expect(built!.steps.map(({ args }) => args.join(" ")).join("\n")).toContain("ripgrep");
+		expect(built!.uploadedBytes).toBeGreaterThan(10_000_000);
+		expect(lines).toContain("built");
 	});
 
 	test("passes the self-test", async (context) => {

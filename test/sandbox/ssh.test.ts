@@ -14,6 +14,7 @@ import { keysFor } from "../../src/sandbox/ssh-known-hosts.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { missingForSshd, startSshd, type TestSshd } from "../fixtures/sshd.ts";
 import { conformance } from "./conformance.ts";
+import { expectGuardedWayOut } from "./way-out.ts";
 
 const run = promisify(execFile);
 const ORPHAN_MAKER = join(import.meta.dirname, "ssh-orphan-program.ts");
@@ -182,6 +183,12 @@ describe("the other machine", () => {
 		await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", key]);
 		await using provider = await openProvider({ PADDOCK_SSH_KEY_FILE: key });
 		await expect(openBox(provider)).rejects.toMatchObject({ code: "ssh_login_refused" });
+	});
+
+	test("lets a box out through the host's proxy alone", async (context) => {
+		here(context);
+		await using provider = await openProvider();
+		await expectGuardedWayOut(provider);
 	});
 
 	test("passes its self-test", async (context) => {
