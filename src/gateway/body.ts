@@ -1,9 +1,15 @@
 import type { IncomingMessage } from "node:http";
 import { isObject, type JsonObject } from "./dialects/protocol.ts";
+import type { Holding } from "./holdings.ts";
 import { Refusal } from "./refusal.ts";
 
-/** The whole body, within a size and a time. */
-export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: number): Promise<Buffer> {
+/** The whole body, within a size and a time, and within what its box may hold. */
+export function readBody(
+	request: IncomingMessage,
+	maxBytes: number,
+	timeoutMs: number,
+	holding: Holding,
+): Promise<Buffer> {
 	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
 	const tooLarge = () => new Refusal(413, "bad_request", `the request is larger than ${maxBytes} bytes`);
 	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge());
@@ -15,8 +21,9 @@ export function readBody(request: IncomingMessage, maxBytes: number, timeoutMs: 
 	let size = 0;
 	request.on("data", (chunk: Buffer) => {
 		size += chunk.length;
-		if (size <= maxBytes) chunks.push(chunk);
-		else reject(tooLarge());
+		if (size > maxBytes) reject(tooLarge());
+		else if (holding.add(chunk.length)) chunks.push(chunk);
+		else reject(new Refusal(429, "too_many_calls", "Too much at once.", { "retry-after": "1" }));
 	});
 	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
 	const onBroken = () => {

@@ -1,5 +1,8 @@
 import { UsageError } from "../errors.ts";
 import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
+import { isClosedAddress } from "./addresses.ts";
+
+const MAX_URL = 2048;
 
 type Environment = Record<string, string | undefined>;
 type ResolvableSpec = Exclude<EndpointSpec, { type: "policy" }>;
@@ -140,6 +143,8 @@ export function parseModelKey(
 
 /** http or https, nothing but a host and a path, ending in /v1. */
 export function normaliseBaseUrl(text: string, argument: string): string {
+	if (text.length > MAX_URL)
+		throw new UsageError(`${argument} is longer than ${MAX_URL} characters`, "bad_endpoint_url");
 	const url = URL.parse(text.trim());
 	if (url === null || (url.protocol !== "http:" && url.protocol !== "https:"))
 		throw new UsageError(`${argument} must be an http:// or https:// URL`, "bad_endpoint_url");
@@ -150,6 +155,8 @@ export function normaliseBaseUrl(text: string, argument: string): string {
 		);
 	if (url.search !== "" || url.hash !== "")
 		throw new UsageError(`${argument} must end with its path, without ? or #`, "bad_endpoint_url");
+	if (isClosedAddress(url.hostname.replace(/^\[|\]$/g, "")))
+		throw new UsageError(`${argument} must not be a link-local address`, "bad_endpoint_url");
 	const path = url.pathname.replace(/\/+$/, "").replace(/\/chat\/completions$/, "");
 	return url.origin + (path.endsWith("/v1") ? path : `${path}/v1`);
 }

@@ -18,6 +18,8 @@ export interface Engine {
 
 const MAX_ENGINES = 1000;
 const PROBE_MS = 5000;
+const MAX_LIST_BYTES = 4 * 1024 * 1024;
+const MAX_NAME = 200;
 
 /** Remembers engines by base URL and model. */
 export class EngineBook {
@@ -82,13 +84,26 @@ async function ownerOf(endpoint: Endpoint, dispatcher: Dispatcher): Promise<stri
 			await body.dump();
 			return null;
 		}
-		const list: unknown = await body.json();
+		const list: unknown = JSON.parse(await readAtMost(body, MAX_LIST_BYTES));
 		const models = toArray(isObject(list) ? list.data : null).filter(isObject);
-		return toText((models.find((model) => model.id === endpoint.model) ?? models[0])?.owned_by);
+		const owner = toText((models.find((model) => model.id === endpoint.model) ?? models[0])?.owned_by);
+		return owner?.slice(0, MAX_NAME) ?? null;
 	} catch {
 		// Not every endpoint lists its models; the first call finds out the rest.
 		return null;
 	}
+}
+
+/** An endpoint is anybody's: what it sends must fit. */
+async function readAtMost(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
+	const chunks: Buffer[] = [];
+	let size = 0;
+	for await (const chunk of body) {
+		size += chunk.length;
+		if (size > maxBytes) throw new Error("the list of models is too long");
+		chunks.push(chunk);
+	}
+	return Buffer.concat(chunks).toString("utf8");
 }
 
 /** Fields of ours that an engine may do without. */

@@ -9,6 +9,7 @@ import { responses } from "./dialects/openai-responses.ts";
 import type { Protocol } from "./dialects/protocol.ts";
 import type { EngineBook } from "./engines.ts";
 import { codeForAgent, Ledger } from "./guards.ts";
+import { type Holding, Holdings } from "./holdings.ts";
 import { type KeyHolder, type KeyRing, keyOf } from "./keys.ts";
 import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
@@ -35,6 +36,7 @@ const PROTOCOLS = new Map<string, Protocol>(
 /** Who is it, what do they want, may they: then the relay takes over. */
 export class Handler {
 	readonly #parts: HandlerParts;
+	readonly #holdings = new WeakMap<KeyHolder, Holdings>();
 
 	constructor(parts: HandlerParts) {
 		this.#parts = parts;
@@ -63,7 +65,8 @@ export class Handler {
 		if (!protocol) throw new Refusal(404, "not_found", `There is nothing at ${path}.`);
 		if (request.method !== "POST")
 			throw new Refusal(405, "method_not_allowed", "Only POST is answered here.");
-		const read = await this.#read(request, protocol);
+		using holding = this.#holdingsOf(holder).open();
+		const read = await this.#read(request, protocol, holding);
 		if (holder.type === "prime") return answerPriming(read, response);
 		await this.#converse(read, response, holder.tap);
 	}
@@ -77,9 +80,15 @@ export class Handler {
 		return holder;
 	}
 
-	async #read(request: IncomingMessage, protocol: Protocol): Promise<AgentRequest> {
+	#holdingsOf(holder: KeyHolder): Holdings {
+		const known = this.#holdings.get(holder) ?? new Holdings(this.#parts.limits.maxHeldBytes);
+		this.#holdings.set(holder, known);
+		return known;
+	}
+
+	async #read(request: IncomingMessage, protocol: Protocol, holding: Holding): Promise<AgentRequest> {
 		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
-		const bytes = await readBody(request, maxBodyBytes, clientBodyMs);
+		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, holding);
 		const body = parseBody(bytes);
 		const origin = originOf(request.headers, body);
 		return { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
@@ -122,7 +131,11 @@ export class Handler {
 }
 
 function pathOf(request: IncomingMessage): string {
-	return (request.url ?? "/").split("?", 1)[0]!.replace(/(?<=.)\/+$/, "");
+	const path = (request.url ?? "/").split("?", 1)[0]!;
+	// Not by a pattern: that takes the square of their number when a box sends thousands of slashes.
+	let end = path.length;
+	while (end > 1 && path[end - 1] === "/") end -= 1;
+	return path.slice(0, end);
 }
 
 function loopFailure(repeats: number): Failure {

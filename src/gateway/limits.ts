@@ -2,6 +2,10 @@
 export interface GatewayLimits {
 	/** Largest request body an agent may send. */
 	maxBodyBytes: number;
+	/** The same for all requests of one box that are being read or answered. */
+	maxHeldBytes: number;
+	/** Longest streamed answer of an engine, as it comes over the wire. */
+	maxStreamBytes: number;
 	/** An agent must have sent its request's headers, and then its body, in this time. */
 	clientHeadersMs: number;
 	clientBodyMs: number;
@@ -30,6 +34,8 @@ export interface GatewayLimits {
 
 export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
 	maxBodyBytes: 64 * 1024 * 1024,
+	maxHeldBytes: 128 * 1024 * 1024,
+	maxStreamBytes: 512 * 1024 * 1024,
 	clientHeadersMs: 20_000,
 	clientBodyMs: 60_000,
 	maxCallsInFlight: 32,

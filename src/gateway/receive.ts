@@ -111,7 +111,12 @@ class AnswerReceiver implements Receiver {
 	}
 
 	#stream(chunk: Buffer): boolean {
-		const { draft } = this.#reception;
+		const { draft, limits } = this.#reception;
+		this.#bodyBytes += chunk.length;
+		if (this.#bodyBytes > limits.maxStreamBytes)
+			throw new UpstreamFault("provider_malformed", "the model endpoint's stream is too long", {
+				retryable: false,
+			});
 		draft.firstByteMs ??= Date.now() - draft.startedAt;
 		return this.#forward(this.#parser.push(chunk));
 	}

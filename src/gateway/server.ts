@@ -2,6 +2,7 @@ import { createServer, type Server } from "node:http";
 import { type AddressInfo, createServer as createTcpServer, type Server as TcpServer } from "node:net";
 import type { Duplex } from "node:stream";
 import { Agent } from "undici";
+import { lookupOpen } from "./addresses.ts";
 import { EngineBook } from "./engines.ts";
 import type { Gateway, Tap, TapOptions } from "./gateway.ts";
 import { Handler } from "./handler.ts";
@@ -37,7 +38,7 @@ class HttpGateway implements Gateway {
 		this.#limits = limits;
 		this.#log = log;
 		this.#dispatcher = new Agent({
-			connect: { timeout: limits.connectMs },
+			connect: { timeout: limits.connectMs, lookup: lookupOpen },
 			keepAliveTimeout: 30_000,
 			pipelining: 1,
 			// A hostile endpoint cannot fill our memory with headers.

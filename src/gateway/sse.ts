@@ -14,19 +14,25 @@ const DATA_PREFIX = Buffer.from("data:");
 /** Bytes to events, however the bytes are cut. Text is decoded per whole event, so a split character cannot break. */
 export class SseParser {
 	readonly #maxEventBytes: number;
-	#rest: Buffer | null = null;
-	/** Everything before this position of `#rest` has been searched for an end already. */
-	#searched = 0;
+	/** An event that has begun, in the pieces it came in: joining them each time would take the square of its length. */
+	#rest: Buffer[] = [];
+	#restBytes = 0;
+	/** The last bytes of it: the blank line may be cut anywhere inside "\n\r\n". */
+	#edge: Buffer = Buffer.alloc(0);
 
 	constructor(maxEventBytes = 64 * 1024 * 1024) {
 		this.#maxEventBytes = maxEventBytes;
 	}
 
 	push(chunk: Buffer): SseEvent[] {
-		const bytes = this.#rest === null ? chunk : Buffer.concat([this.#rest, chunk]);
+		if (this.#restBytes > 0 && findEventEnd(Buffer.concat([this.#edge, chunk]), 0) < 0) {
+			this.#keep(chunk);
+			return [];
+		}
+		let search = Math.max(0, this.#restBytes - 2);
+		const bytes = this.#takeRest(chunk);
 		const events: SseEvent[] = [];
 		let start = 0;
-		let search = this.#rest === null ? 0 : this.#searched;
 		for (;;) {
 			const end = findEventEnd(bytes, search);
 			if (end < 0) break;
@@ -35,32 +41,35 @@ export class SseParser {
 			start = end;
 			search = end;
 		}
-		this.#keep(bytes, start);
+		if (start < bytes.length) this.#keep(bytes.subarray(start));
 		return events;
 	}
 
 	/** What came after the last blank line; engines that close without one still meant it. */
 	end(): SseEvent | null {
-		const rest = this.#rest;
-		this.#rest = null;
-		if (rest === null) return null;
+		if (this.#restBytes === 0) return null;
+		const rest = this.#takeRest();
 		const event = parseEvent(rest);
 		return event && { ...event, raw: Buffer.concat([rest, Buffer.from("\n\n")]) };
 	}
 
-	#keep(bytes: Buffer, start: number): void {
-		if (start === bytes.length) {
-			this.#rest = null;
-			return;
-		}
-		this.#rest = start === 0 ? bytes : bytes.subarray(start);
-		if (this.#rest.length > this.#maxEventBytes)
+	#takeRest(chunk?: Buffer): Buffer {
+		const parts = chunk === undefined ? this.#rest : [...this.#rest, chunk];
+		this.#rest = [];
+		this.#restBytes = 0;
+		return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+	}
+
+	#keep(piece: Buffer): void {
+		this.#edge = this.#restBytes === 0 ? piece : Buffer.concat([this.#edge, piece]);
+		this.#edge = this.#edge.subarray(-2);
+		this.#rest.push(piece);
+		this.#restBytes += piece.length;
+		if (this.#restBytes > this.#maxEventBytes)
 			throw new UpstreamFault(
 				"provider_malformed",
 				"an event of the stream is larger than the gateway accepts",
 			);
-		// The blank line may be cut anywhere inside "\n\r\n".
-		this.#searched = Math.max(0, this.#rest.length - 2);
 	}
 }
 

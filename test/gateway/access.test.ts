@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { Duplex, duplexPair } from "node:stream";
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { stream, streams } from "../fakes/replies.ts";
 import { CHAT, connect, openStation, type Station, UPSTREAM_KEY } from "./station.ts";
 
@@ -49,6 +49,30 @@ test("a revoked key gets 401", async () => {
 	const tap = station.open();
 	await tap.revoke();
 	expect((await station.ask(tap.key)).status).toBe(401);
+});
+
+test("many connections of one box hold no more together than one box may", async () => {
+	await using station = await openStation(stream(streams.vllm()), { limits: { maxHeldBytes: 10_000 } });
+	await using tap = station.open();
+	await using other = station.open({ boxId: "box_2" });
+	const half = connect(station.url);
+	half.write(
+		`POST /v1/chat/completions HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${tap.key}\r\ncontent-length: 9000\r\n\r\n${"x".repeat(8000)}`,
+	);
+	const large = { ...CHAT, messages: [{ role: "user", content: "x".repeat(4000) }] };
+	await vi.waitFor(async () => expect((await station.ask(tap.key, large)).status).toBe(429));
+	expect((await station.ask(other.key, large)).status).toBe(200);
+	half.destroy();
+	await vi.waitFor(async () => expect((await station.ask(tap.key, large)).status).toBe(200));
+});
+
+test("thousands of slashes in a path cost no more than any other path", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const cpu = process.cpuUsage();
+	for (let i = 0; i < 10; i += 1)
+		expect((await station.ask(tap.key, CHAT, { path: `/${"/".repeat(15_000)}x` })).status).toBe(404);
+	expect(process.cpuUsage(cpu).user / 1e6).toBeLessThan(3);
 });
 
 test("a body over the limit is refused with 413 while others are served", async () => {

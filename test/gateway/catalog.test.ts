@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../src/errors.ts";
+import { lookupOpen } from "../../src/gateway/addresses.ts";
 import {
 	listEndpoints,
 	normaliseBaseUrl,
@@ -212,3 +213,33 @@ function usageErrorOf(run: () => unknown): UsageError {
 	}
 	throw new Error("nothing was thrown");
 }
+
+test.each([
+	"http://169.254.169.254/latest/meta-data",
+	"http://0xa9fea9fe/",
+	"http://2852039166/",
+	"http://[::ffff:169.254.169.254]/v1",
+	"http://[fe80::1]/v1",
+	"http://[fd00:ec2::254]/v1",
+	"http://100.100.100.200/v1",
+])("%s, where clouds keep credentials, is no model endpoint", (url) => {
+	expect(() => normaliseBaseUrl(url, "base_url")).toThrow(/link-local/);
+});
+
+test.each(["http://127.0.0.1:8001", "http://10.0.0.7/v1", "http://[::1]:8001/v1", "http://gpu:8000"])(
+	"%s may be one's own engine",
+	(url) => expect(normaliseBaseUrl(url, "base_url")).toMatch(/\/v1$/),
+);
+
+test("a name that leads to a link-local address is refused when it is resolved", async () => {
+	const { promise, resolve } = Promise.withResolvers<string | undefined>();
+	lookupOpen("169.254.169.254", { all: true }, (error) => resolve(error?.code));
+	expect(await promise).toBe("LINK_LOCAL");
+	const own = Promise.withResolvers<unknown>();
+	lookupOpen("localhost", { all: true }, (error, found) => own.resolve(error ?? found));
+	expect(await own.promise).toEqual(expect.arrayContaining([expect.objectContaining({ family: 4 })]));
+});
+
+test("a base URL of endless slashes is refused before anything looks at them", () => {
+	expect(() => normaliseBaseUrl(`http://h/${"/".repeat(200_000)}x`, "base_url")).toThrow(/longer than 2048/);
+});

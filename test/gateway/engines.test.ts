@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { json, refusal, sglangBody, stream, streams } from "../fakes/replies.ts";
-import type { Reaction } from "../fakes/upstream.ts";
+import { openUpstream, type Reaction } from "../fakes/upstream.ts";
 import { openStation, type Station, UPSTREAM_KEY } from "./station.ts";
 
 const auto = (station: Station, dialect: "auto" | "vllm" | "openai" = "auto", model = "real") => ({
@@ -109,4 +109,28 @@ test("the endpoint's key is in no log, no error, no call, whatever the endpoint 
 	]);
 	expect(everything).toContain("[key]");
 	expect(everything).not.toContain(UPSTREAM_KEY);
+});
+
+test("a redirect is not followed: the key goes where it was meant for and nowhere else", async () => {
+	await using elsewhere = await openUpstream(stream(streams.vllm()));
+	await using station = await openStation(({ response }) => {
+		response.writeHead(307, { location: `${elsewhere.baseUrl}/chat/completions` }).end();
+	});
+	await using tap = station.open(auto(station, "vllm"));
+	expect((await station.ask(tap.key)).status).toBe(400);
+	expect(elsewhere.received).toEqual([]);
+});
+
+test("an endpoint whose list of models never ends is not read to its end", async () => {
+	await using station = await openStation(stream(streams.vllm()), { ownedBy: "x".repeat(8 * 1024 * 1024) });
+	await using tap = station.open(auto(station));
+	await station.ask(tap.key);
+	expect(station.calls[0]).toMatchObject({ complete: true, engine: null });
+});
+
+test("a stream longer than the gateway accepts ends the rollout instead of filling memory", async () => {
+	await using station = await openStation(stream(streams.vllm()), { limits: { maxStreamBytes: 300 } });
+	await using tap = station.open();
+	expect((await station.ask(tap.key)).text).toContain("provider_malformed");
+	expect(station.stops).toMatchObject([{ type: "failure", failure: { code: "provider_malformed" } }]);
 });
