@@ -27,7 +27,11 @@ export function createLog(options: LogOptions = {}): Log {
 			},
 			hooks: {
 				logMethod(inputs, method) {
-					const cleaned = inputs.map((input) =>
+					const [first] = inputs as unknown[];
+					// Alone, an error would also lend the line its bare message.
+					const given =
+						first instanceof Error && inputs.length === 1 ? [{ err: first }, first.message] : inputs;
+					const cleaned = given.map((input) =>
 						typeof input === "string" ? scrub(input, secrets) : input,
 					) as typeof inputs;
 					method.apply(this, cleaned);
@@ -40,9 +44,13 @@ export function createLog(options: LogOptions = {}): Log {
 
 /** The values of all variables that look like a key; to be hidden wherever they appear. */
 export function secretsOf(env: Record<string, string | undefined>): string[] {
+	const headers = Object.entries(env)
+		.filter(([name]) => /_HEADERS$/i.test(name))
+		.flatMap(([, value]) => value?.split(",").map((pair) => pair.slice(pair.indexOf("=") + 1).trim()) ?? []);
 	return Object.entries(env)
 		.filter(([name]) => /(_KEY|_TOKEN|_SECRET|_PASSWORD|_DATABASE_URL)$/i.test(name))
-		.flatMap(([, value]) => (value ? [value] : []));
+		.flatMap(([, value]) => (value ? [value] : []))
+		.concat(headers);
 }
 
 const SECRET_FIELD =

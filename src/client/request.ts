@@ -60,6 +60,8 @@ export async function openRoute<R extends Route>(
 	const send = options.fetch ?? ((url, init) => fetch(url, init));
 	const response = await send(urlOf(options.baseUrl, route, input), {
 		method: route.method.toUpperCase(),
+		// The body may hold a key, which is for this server alone.
+		redirect: "manual",
 		headers: headersOf(options, input),
 		...(input.body === undefined ? {} : { body: JSON.stringify(input.body) }),
 		...(input.signal ? { signal: input.signal } : {}),

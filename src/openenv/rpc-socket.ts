@@ -2,7 +2,11 @@ import type { RawData, WebSocket } from "ws";
 import type { Environment } from "./environment.ts";
 import { CapacityError } from "./pool.ts";
 import { parseError, type RpcReply, rpcError } from "./rpc.ts";
+import { sendJson } from "./send.ts";
 import type { Peer, SocketDoor } from "./socket.ts";
+
+/** Of one client at once; each holds its arguments until it is answered. */
+const MAX_CALLS = 256;
 
 /** One client on WS /mcp: raw JSON-RPC, whose ids allow several calls at once. */
 export class RpcSocket {
@@ -38,15 +42,17 @@ export class RpcSocket {
 			this.#socket.close(1000);
 			return;
 		}
-		const call = this.#answer(isBinary ? "" : data.toString(), this.#environment);
+		const isBusy = this.#calls.size >= MAX_CALLS;
+		const call = this.#answer(isBinary ? "" : data.toString(), this.#environment, isBusy);
 		this.#calls.add(call);
 		void call.then(() => this.#calls.delete(call));
 	}
 
-	async #answer(text: string, own: Environment): Promise<void> {
+	async #answer(text: string, own: Environment, isBusy: boolean): Promise<void> {
 		try {
 			const value: unknown = JSON.parse(text);
 			if (Array.isArray(value)) throw new SyntaxError("batches are not understood");
+			if (isBusy) return this.#send(rpcError(idOf(value), -32000, `More than ${MAX_CALLS} calls at once`));
 			const reply = await this.#door.rpc.answer(value, {
 				own,
 				signal: this.#closed.signal,
@@ -63,6 +69,11 @@ export class RpcSocket {
 	}
 
 	#send(reply: RpcReply): void {
-		if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(reply));
+		sendJson(this.#socket, reply);
 	}
+}
+
+function idOf(value: unknown): string | number | null {
+	const id = typeof value === "object" && value !== null && "id" in value ? value.id : null;
+	return typeof id === "string" || typeof id === "number" ? id : null;
 }

@@ -1,11 +1,13 @@
 import type { RawData, WebSocket } from "ws";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { MAX_MESSAGE_BYTES } from "../mcp/body.ts";
 import type { Environment } from "./environment.ts";
 import { CLIENT_FRAMES, type ClientFrame, parseAction } from "./frames.ts";
 import type { ServerFrame } from "./openenv.ts";
 import { CapacityError, type EnvironmentPool } from "./pool.ts";
 import type { Rpc } from "./rpc.ts";
+import { sendJson } from "./send.ts";
 import { toComplaints } from "./validation.ts";
 
 export interface SocketDoor {
@@ -36,6 +38,7 @@ export class EnvironmentSocket {
 	#saidGoodbye = false;
 	/** Frames not yet answered, in order. */
 	readonly #waiting: string[] = [];
+	#waitingBytes = 0;
 	#isAnswering = false;
 	/** The long call under way. */
 	#call: AbortController | null = null;
@@ -78,7 +81,11 @@ export class EnvironmentSocket {
 			return;
 		}
 		if (this.#call !== null) this.#giveUp(this.#call);
-		this.#waiting.push(data.toString());
+		const text = data.toString();
+		this.#waiting.push(text);
+		this.#waitingBytes += text.length;
+		// No long call is under way now: the socket is read again as soon as the short ones are answered.
+		if (this.#waitingBytes > MAX_MESSAGE_BYTES) this.#socket.pause();
 		void this.#answerAll();
 	}
 
@@ -92,7 +99,7 @@ export class EnvironmentSocket {
 		if (this.#isAnswering) return;
 		this.#isAnswering = true;
 		try {
-			for (let text = this.#waiting.shift(); text !== undefined; text = this.#waiting.shift())
+			for (let text = this.#next(); text !== undefined; text = this.#next())
 				this.#deliver(await this.#answer(text));
 		} catch (error) {
 			this.#door.log?.error({ err: error }, "bug in an environment");
@@ -101,6 +108,13 @@ export class EnvironmentSocket {
 		} finally {
 			this.#isAnswering = false;
 		}
+	}
+
+	#next(): string | undefined {
+		const text = this.#waiting.shift();
+		this.#waitingBytes -= text?.length ?? 0;
+		if (this.#socket.isPaused && this.#waiting.length === 0) this.#socket.resume();
+		return text;
 	}
 
 	async #answer(text: string): Promise<Reply> {
@@ -183,11 +197,12 @@ export class EnvironmentSocket {
 	}
 
 	#send(frame: ServerFrame): void {
-		if (this.#socket.readyState === this.#socket.OPEN) this.#socket.send(JSON.stringify(frame));
+		sendJson(this.#socket, frame);
 	}
 
 	#onClose(): void {
 		this.#waiting.length = 0;
+		this.#waitingBytes = 0;
 		// A shared session is closed over JSON-RPC, unless its holder vanished.
 		const isKept = this.#peer.sessionId !== null && this.#saidGoodbye;
 		if (this.#environment !== null && !isKept) this.#door.pool.close(this.#environment.id);

@@ -2,6 +2,8 @@ import type { Paddock } from "../paddock.ts";
 import { ProblemError } from "./problem.ts";
 
 const RETRY_AFTER_S = 10;
+/** Each rollout keeps its own copy of its task: a body within its limit could otherwise become gigabytes. */
+const MAX_STORED_BYTES = 512 * 1024 * 1024;
 
 /** Lets new rollouts in while the queue has room, one look at a time, so that a burst cannot slip past the limit. */
 export class Admission {
@@ -42,5 +44,15 @@ function queueFull(waiting: number, count: number, limit: number): ProblemError 
 		"queue_full",
 		`${waiting} rollouts wait and ${count} more would pass the limit of ${limit}; try again later or raise PADDOCK_QUEUE_LIMIT`,
 		{ "retry-after": String(RETRY_AFTER_S) },
+	);
+}
+
+/** Refuses what would be too much once every rollout has its copy. */
+export function requireModest(content: unknown, copies: number): void {
+	if (copies === 1 || JSON.stringify(content).length * copies <= MAX_STORED_BYTES) return;
+	throw new ProblemError(
+		413,
+		"submission_too_large",
+		`${copies} copies of this would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or smaller tasks`,
 	);
 }

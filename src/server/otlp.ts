@@ -48,6 +48,8 @@ export class OtlpExporter implements Exporter, AsyncDisposable {
 		try {
 			const response = await fetch(this.#url, {
 				method: "POST",
+				// The headers may hold a key, which is for this collector alone.
+				redirect: "manual",
 				headers: { ...this.#headers, "content-type": "application/json" },
 				body: JSON.stringify(toOtlp(spans, this.#service)),
 				signal: AbortSignal.timeout(POST_TIMEOUT_MS),

@@ -12,6 +12,7 @@ import {
 import type { Query } from "../api/route.ts";
 import { UsageError } from "../errors.ts";
 import type { Rollout } from "../model/rollout.ts";
+import { requireModest } from "./admission.ts";
 import { type Door, requireRollout, type Store, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
 import { notFound } from "./problem.ts";
@@ -23,6 +24,7 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 		const { n, group, idempotencyKey: keyInBody, ...request } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], keyInBody);
 		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
+		requireModest(request, n);
 		const made = await admission.admit(n, () => paddock.submit(request, options));
 		return { rollouts: made.rollouts.map(toRow), group: made.group };
 	});

@@ -99,7 +99,9 @@ function upgrades(server: Server, access: AccessPolicy, onUpgrade: OnUpgrade | u
 const REASONS = { 401: "Unauthorized", 403: "Forbidden", 404: "Not Found" };
 
 function refuse(socket: Duplex, status: 401 | 403 | 404): void {
-	socket.end(`HTTP/1.1 ${status} ${REASONS[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+	const answer = `HTTP/1.1 ${status} ${REASONS[status]}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`;
+	// No clock of the server watches an upgraded connection: whoever was refused must not be able to keep it.
+	socket.end(answer, () => socket.destroy());
 }
 
 async function close(server: Server, upgraded: Set<Duplex>, graceMs: number): Promise<void> {

@@ -3,7 +3,14 @@ import { promisify } from "node:util";
 import { deflate, deflateSync, inflateSync } from "node:zlib";
 import type { ModelCall } from "../model/call.ts";
 import { type CallHead, type CallPayload, decodePayload, encodePayload, toInt32 } from "./trace-payload.ts";
-import { encodeRecord, encodeStart, RecordType, readRecords, type TraceRecord } from "./trace-record.ts";
+import {
+	encodeRecord,
+	encodeStart,
+	MAX_PAYLOAD_BYTES,
+	RecordType,
+	readRecords,
+	type TraceRecord,
+} from "./trace-record.ts";
 import { type Slot, sharedIds, sharedNumbers, TraceWindow } from "./trace-window.ts";
 
 /** How many branches may be alive at once before the oldest has to be stored anew. */
@@ -218,5 +225,7 @@ async function deflated(payload: Buffer): Promise<TraceRecord> {
 }
 
 function inflated(record: TraceRecord): Buffer {
-	return record.deflated ? inflateSync(record.payload) : record.payload;
+	return record.deflated
+		? inflateSync(record.payload, { maxOutputLength: MAX_PAYLOAD_BYTES })
+		: record.payload;
 }

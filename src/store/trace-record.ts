@@ -16,7 +16,7 @@ const MAGIC = Buffer.from("PDKTRACE", "latin1");
 const START_BYTES = MAGIC.length + 4;
 const HEADER_BYTES = 12;
 /** A longer length can only be damage. */
-const MAX_PAYLOAD_BYTES = 2 ** 30;
+export const MAX_PAYLOAD_BYTES = 2 ** 30;
 
 /** Opens a log, or a new section of one: whoever reads on from here needs nothing that came before. */
 export function encodeStart(): Buffer {

@@ -185,3 +185,23 @@ test("bad settings are refused with their name", async () => {
 	await using paddock = await openPlayingPaddock({ env: { PADDOCK_ON_DISCONNECT: "maybe" } });
 	await expect(serveDoors(paddock)).rejects.toThrow(/PADDOCK_ON_DISCONNECT/);
 });
+
+describe("a client that asks without listening", () => {
+	test("has every frame answered in order, however many and large they are", async ({ client }) => {
+		const padding = "x".repeat(1024 * 1024);
+		for (let i = 0; i < 80; i += 1) client.send({ type: "reset", data: { episode_id: `e${i}`, padding } });
+		for (let i = 0; i < 80; i += 1) expect(await client.next()).toMatchObject({ type: "observation" });
+		expect(await client.ask({ type: "state" })).toMatchObject({ data: { episode_id: "e79" } });
+	});
+
+	test("may have 256 JSON-RPC calls under way, and is told so for the next one", async ({
+		doors,
+		client,
+	}) => {
+		const { rollout_id } = resultOf(await client.ask(callFrame("start_rollout", hanging)));
+		await using rpc = await RawClient.connect(`${doors.url}/mcp`);
+		const params = { name: "finalize_rollout", arguments: { rollout_id, wait_s: 300 } };
+		for (let id = 0; id <= 256; id += 1) rpc.send({ jsonrpc: "2.0", id, method: "tools/call", params });
+		expect(await rpc.next()).toMatchObject({ id: 256, error: { code: -32000 } });
+	});
+});

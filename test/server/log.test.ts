@@ -43,6 +43,15 @@ describe("the log", () => {
 		expect(secretsOf({ OPENAI_API_KEY: CANARY, HOME: "/root" })).toEqual([CANARY]);
 	});
 
+	test("hides the keys inside headers for a collector, and what an error that is logged bare says", () => {
+		const secrets = secretsOf({ OTEL_EXPORTER_OTLP_HEADERS: `x-team=rl, x-collector=${CANARY}` });
+		const { lines, log } = capture(secrets);
+		log.warn(new Error(`refused ${CANARY}`));
+		expect(lines).toHaveLength(1);
+		expect(lines[0]).toContain("refused [hidden]");
+		expect(lines[0]).not.toContain(CANARY);
+	});
+
 	test("keeps counts of tokens, and the code and stack of an error", () => {
 		const error = Object.assign(new Error("no"), { code: "ENOENT" });
 		expect(redact({ promptTokens: 5, tokens: { prompt: 1 } })).toEqual({

@@ -1,6 +1,6 @@
 import { once } from "node:events";
-import { connect, createServer, type Socket } from "node:net";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { type Serving, serve } from "../../src/server/serve.ts";
@@ -173,6 +173,38 @@ describe("upgrades", () => {
 		expect(reached).toBe(status === "404" ? 1 : 0);
 		socket.destroy();
 	});
+});
+
+test("a refused upgrade leaves no connection behind, even when the caller never hangs up", async () => {
+	await using guarded = await openFakePaddock({ token: "secret-token" });
+	await using door = await serve(guarded, { host: "127.0.0.1", port: 0, onUpgrade: () => false });
+	const { port, host } = new URL(door.url);
+	const socket = connect({ port: Number(port), host: "127.0.0.1", allowHalfOpen: true });
+	socket.write(`GET /ws HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`);
+	await once(socket, "data");
+	const open = () => new Promise((resolve) => door.server.getConnections((_error, count) => resolve(count)));
+	await vi.waitFor(async () => expect(await open()).toBe(0));
+	socket.destroy();
+});
+
+test("the client follows no redirect: a key in its body is for the server it was told of", async () => {
+	const heard: string[] = [];
+	const elsewhere = createServer((socket) => void heard.push(String(socket.remotePort))).listen(
+		0,
+		"127.0.0.1",
+	);
+	await once(elsewhere, "listening");
+	const { port } = elsewhere.address() as AddressInfo;
+	const moved = createServer((socket) => {
+		socket.end(`HTTP/1.1 307 Moved\r\nLocation: http://127.0.0.1:${port}/\r\nContent-Length: 0\r\n\r\n`);
+	}).listen(0, "127.0.0.1");
+	await once(moved, "listening");
+	const baseUrl = `http://127.0.0.1:${(moved.address() as AddressInfo).port}`;
+	const asked = createClient({ baseUrl, token: "t" }).submit(request());
+	await expect(asked).rejects.toMatchObject({ status: 307, code: "not_paddock" });
+	expect(heard).toEqual([]);
+	moved.close();
+	elsewhere.close();
 });
 
 /** A TCP proxy that drops every connection after `bytes` of the answer. */
