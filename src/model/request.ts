@@ -53,7 +53,7 @@ export const RolloutRequest = z
 		maxAttempts: z
 			.int()
 			.min(1)
-			.max(10)
+			.max(100)
 			.default(2)
 			.describe("Infrastructure failures and crashes are tried again; a bad task is not"),
 	})

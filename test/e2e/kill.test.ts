@@ -25,7 +25,9 @@ describe("kill -9 at any moment", () => {
 		const port = await freePort();
 		const env = { PADDOCK_HOME: home };
 		const serve = () => startDaemon(["serve", "--port", String(port), "--concurrency", "2"], env);
+		await using running = new AsyncDisposableStack();
 		let server = await serve();
+		running.defer(() => server[Symbol.asyncDispose]());
 		const owners = [server.pid];
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 		const ids = await submitMixed(client);
@@ -49,6 +51,10 @@ describe("kill -9 at any moment", () => {
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 		const work = () => startDaemon(["worker", "--concurrency", "1"], env);
 		const workers: Daemon[] = [await work(), await work()];
+		await using running = new AsyncDisposableStack();
+		running.defer(async () => {
+			for (const worker of workers) await worker[Symbol.asyncDispose]();
+		});
 		const owners = workers.map((worker) => worker.pid);
 		const ids = await submitMixed(client);
 		for (let kill = 0; kill < Math.ceil(KILLS / 4); kill++) {
@@ -72,7 +78,7 @@ async function submitMixed(client: Client): Promise<string[]> {
 		const { rollouts } = await client.submit({
 			task,
 			endpoint: { type: "policy", policy: "oracle" },
-			maxAttempts: 10,
+			maxAttempts: 100,
 		});
 		ids.push(rollouts[0]!.id);
 	}
