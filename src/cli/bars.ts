@@ -4,7 +4,7 @@ import type { Display } from "./display.ts";
 import { plural, showCount, showReward, showSeconds } from "./figures.ts";
 import { openLiveRegion } from "./live-region.ts";
 import { elapsedS, type Row, totalsOf } from "./progress.ts";
-import { cut, type Paint, pad, paintFor, printable } from "./style.ts";
+import { cut, oneLine, type Paint, pad, paintFor, printable } from "./style.ts";
 
 const STEPS: readonly Phase[] = ["create", "setup", "agent", "verify", "collect"];
 
@@ -43,7 +43,7 @@ export function openBars(
 			}
 			region.changed();
 		},
-		say: (text) => region.print(text),
+		say: (text) => region.print(printable(text)),
 		[Symbol.dispose]: () => region[Symbol.dispose](),
 	};
 }
@@ -51,7 +51,7 @@ export function openBars(
 function barOf(row: Row, view: { now: number; nameWidth: number; columns: number; paint: Paint }): string {
 	const at = Math.max(0, STEPS.indexOf(row.phase));
 	const bar = "▰".repeat(at + 1) + "▱".repeat(STEPS.length - at - 1);
-	const name = pad(cut(printable(row.name), view.nameWidth), view.nameWidth);
+	const name = pad(cut(oneLine(row.name), view.nameWidth), view.nameWidth);
 	const figures = [
 		pad(row.phase, 7),
 		pad(showSeconds(elapsedS(row, view.now)), 9, "left"),
@@ -81,14 +81,14 @@ function totalOf(rows: Iterable<Row>, view: { elapsedS: number; columns: number;
 
 function endLine(row: Row, view: { nameWidth: number; columns: number; paint: Paint }): string {
 	const [mark, style] = markOf(row);
-	const name = pad(cut(printable(row.name), view.nameWidth), view.nameWidth);
+	const name = pad(cut(oneLine(row.name), view.nameWidth), view.nameWidth);
 	const figures = [
 		pad(`reward ${showReward(row.reward)}`, 13),
 		pad(row.outcome ?? "ended", 9),
 		pad(plural(row.calls, "call"), 9, "left"),
 		pad(showSeconds(elapsedS(row, row.endedAt ?? 0)), 9, "left"),
 	];
-	if (row.failure !== null) figures.push(printable(`${row.failure.code}: ${row.failure.message}`));
+	if (row.failure !== null) figures.push(oneLine(`${row.failure.code}: ${row.failure.message}`));
 	const room = Math.max(0, view.columns - 1 - 2 - view.nameWidth - 2);
 	return `${view.paint(style, mark)} ${name}  ${cut(figures.join(" "), room)}`;
 }

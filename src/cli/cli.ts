@@ -10,6 +10,7 @@ import { policy } from "./policy.ts";
 import { run } from "./run.ts";
 import { serveCommand } from "./serve.ts";
 import { show } from "./show.ts";
+import { printable } from "./style.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
 import { VERSION } from "./version.ts";
@@ -34,15 +35,15 @@ export async function main(argv: readonly string[], console: Console): Promise<n
 		return await dispatch(argv, console);
 	} catch (error) {
 		if (error instanceof UsageError) {
-			printLine(console.stderr, `paddock: ${error.message}`);
+			printLine(console.stderr, `paddock: ${printable(error.message)}`);
 			return 2;
 		}
 		if (error instanceof RolloutError) {
-			printLine(console.stderr, `paddock: ${error.message} (${error.boundary}, ${error.code})`);
+			printLine(console.stderr, `paddock: ${printable(error.message)} (${error.boundary}, ${error.code})`);
 			return 1;
 		}
-		printLine(console.stderr, `paddock: ${messageOf(error)}`);
-		if (error instanceof Error && error.stack) printLine(console.stderr, error.stack);
+		printLine(console.stderr, `paddock: ${printable(messageOf(error))}`);
+		if (error instanceof Error && error.stack) printLine(console.stderr, printable(error.stack));
 		return 1;
 	}
 }

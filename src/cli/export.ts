@@ -10,6 +10,7 @@ import { onInterrupt } from "./interrupt.ts";
 import { FILTER_OPTIONS, toFilter } from "./list.ts";
 import { openHere, warnOn } from "./open.ts";
 import { findRollout } from "./show.ts";
+import { oneLine } from "./style.ts";
 
 const FORMATS = [
 	"jsonl",
@@ -103,7 +104,7 @@ function describe(report: ExportReport, format: ExportFormat, out: string | unde
 		`${plural(report.rows, "row")} of ${plural(report.rollouts, "rollout")} as ${format}${out === undefined ? "" : ` in ${out}`}`,
 	];
 	if (report.skipped > 0) lines.push(`${plural(report.skipped, "rollout")} left out:`);
-	for (const skip of report.skips.slice(0, 10)) lines.push(`  ${skip.rolloutId}: ${skip.reason}`);
+	for (const skip of report.skips.slice(0, 10)) lines.push(oneLine(`  ${skip.rolloutId}: ${skip.reason}`));
 	if (report.skipped > 10) lines.push(`  and ${report.skipped - 10} more`);
 	return lines;
 }

@@ -6,7 +6,7 @@ import type { Arguments, Command, Option } from "./command.ts";
 import { printLine } from "./console.ts";
 import { showCount, showReward, showSeconds, showTime } from "./figures.ts";
 import { openHere, warnOn } from "./open.ts";
-import { printable } from "./style.ts";
+import { oneLine } from "./style.ts";
 import { layOut } from "./table.ts";
 
 const DEFAULT_LIMIT = 20;
@@ -84,7 +84,7 @@ function tableOf(rollouts: readonly Rollout[]): string[] {
 		],
 		rollouts.map((rollout) => [
 			rollout.id,
-			printable(rollout.taskId),
+			oneLine(rollout.taskId),
 			showTime(rollout.createdAt),
 			rollout.outcome ?? (rollout.status === "running" ? rollout.phase : rollout.status),
 			showReward(rollout.reward),

@@ -1,6 +1,7 @@
 import type { Config } from "../config.ts";
 import type { Paddock, PaddockOptions } from "../paddock.ts";
 import { type Console, printLine } from "./console.ts";
+import { printable } from "./style.ts";
 
 /** Everything below is loaded only by commands that need it, so that help and usage errors come at once. */
 export async function openHere(
@@ -24,5 +25,5 @@ export async function openHere(
 
 /** Warnings as lines on stderr. */
 export function warnOn(console: Console): (message: string) => void {
-	return (message) => printLine(console.stderr, `paddock: ${message}`);
+	return (message) => printLine(console.stderr, `paddock: ${printable(message)}`);
 }

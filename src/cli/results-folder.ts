@@ -1,8 +1,9 @@
 import { statSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { UsageError } from "../errors.ts";
 import type { RolloutResult } from "../model/result.ts";
+import { checkBlobName, checkId } from "../store/rollout-folder.ts";
 
 /** `<out>/<rollout id>/result.json`, and beside it what else was kept: transcript, files, logs. */
 export async function saveResult(
@@ -10,10 +11,11 @@ export async function saveResult(
 	result: RolloutResult,
 	files: AsyncIterable<{ name: string; data: Uint8Array }>,
 ): Promise<void> {
-	const folder = join(out, result.rollout_id);
+	// Both may come from a server elsewhere, and become names on this disk.
+	const folder = join(out, checkId(result.rollout_id));
 	await mkdir(folder, { recursive: true });
 	await writeFile(join(folder, "result.json"), `${JSON.stringify(result, null, "\t")}\n`);
-	for await (const { name, data } of files) await writeFile(join(folder, basename(name)), data);
+	for await (const { name, data } of files) await writeFile(join(folder, checkBlobName(name)), data);
 }
 
 /** A file in the way is found out before anything has run. */

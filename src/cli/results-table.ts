@@ -1,7 +1,7 @@
 import { type Console, printLine } from "./console.ts";
 import { plural, showCount, showReward, showSeconds } from "./figures.ts";
 import { elapsedS, type Row, totalsOf } from "./progress.ts";
-import { printable } from "./style.ts";
+import { oneLine } from "./style.ts";
 import { layOut } from "./table.ts";
 
 /** How it went, one line for each rollout, and where to look next. */
@@ -17,7 +17,7 @@ export function showResults(rows: readonly Row[], console: Console, server?: str
 			{ title: "rollout" },
 		],
 		rows.map((row) => [
-			printable(row.name),
+			oneLine(row.name),
 			showReward(row.reward),
 			row.outcome ?? "unfinished",
 			showCount(row.calls),
@@ -30,7 +30,7 @@ export function showResults(rows: readonly Row[], console: Console, server?: str
 	for (const row of rows) {
 		if (row.failure === null) continue;
 		const { boundary, code, message } = row.failure;
-		printLine(console.stdout, `${printable(row.name)} failed (${boundary}, ${code}): ${printable(message)}`);
+		printLine(console.stdout, `${oneLine(row.name)} failed (${boundary}, ${code}): ${oneLine(message)}`);
 	}
 	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
 	if (closer === undefined) return;

@@ -3,7 +3,7 @@ import type { CommandResult } from "../model/event.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Certificate } from "../model/sample.ts";
 import { plural, showBytes, showCount, showReward, showSeconds, showTime } from "./figures.ts";
-import { cut, printable } from "./style.ts";
+import { cut, oneLine, printable } from "./style.ts";
 import { layOut } from "./table.ts";
 
 /** A titled piece of `paddock show`. */
@@ -33,7 +33,7 @@ export function headPart(rollout: Rollout, certificate: Certificate): Part {
 		...(rollout.attempt > 1 ? [["attempt", String(rollout.attempt)] as [string, string]] : []),
 		["trainable", trainableOf(rollout, certificate)],
 	];
-	return { title: null, lines: facts.map(([name, value]) => `${name.padEnd(11)} ${printable(value)}`) };
+	return { title: null, lines: facts.map(([name, value]) => `${name.padEnd(11)} ${oneLine(value)}`) };
 }
 
 function trainableOf(rollout: Rollout, certificate: Certificate): string {
@@ -102,7 +102,7 @@ export function toCallRow(call: ModelCall): string[] {
 	return [
 		String(call.index + 1),
 		call.purpose,
-		call.response.finishReason ?? "–",
+		oneLine(call.response.finishReason ?? "–"),
 		showCount(call.usage?.promptTokens ?? call.promptIds.length),
 		showCount(call.usage?.completionTokens ?? call.completionIds.length),
 		call.completionIds.length === 0 ? "none" : showCount(call.completionIds.length),
@@ -113,7 +113,7 @@ export function toCallRow(call: ModelCall): string[] {
 }
 
 function problemOf(call: ModelCall): string {
-	if (call.error !== null) return printable(`${call.error.code}: ${call.error.message}`);
+	if (call.error !== null) return oneLine(`${call.error.code}: ${call.error.message}`);
 	return call.superseded ? "repeated later" : call.complete ? "" : "cut off";
 }
 
@@ -121,7 +121,7 @@ export function filesPart(rollout: Rollout): Part {
 	const files = rollout.summary?.files ?? [];
 	const shown = files
 		.slice(0, 20)
-		.map((file) => `  ${showBytes(file.sizeBytes).padStart(10)}  ${printable(file.path)}`);
+		.map((file) => `  ${showBytes(file.sizeBytes).padStart(10)}  ${oneLine(file.path)}`);
 	if (files.length > shown.length) shown.push(`  and ${files.length - shown.length} more`);
 	return { title: "Files in the workdir", lines: shown };
 }

@@ -1,6 +1,6 @@
 import type { AgentMessage } from "../agent/agent.ts";
 import type { Part } from "./show-parts.ts";
-import { printable } from "./style.ts";
+import { oneLine, printable } from "./style.ts";
 
 const MAX_LINES = 12;
 
@@ -13,7 +13,7 @@ export function transcriptPart(
 	const lines = messages.flatMap((message) => {
 		const role = typeof message.info.role === "string" ? message.info.role : "?";
 		const said = message.parts.flatMap((part) => linesOf(part, options.full));
-		return said.length === 0 ? [] : [`  ${printable(role)}`, ...said.map((line) => `    ${line}`)];
+		return said.length === 0 ? [] : [`  ${oneLine(role)}`, ...said.map((line) => `    ${line}`)];
 	});
 	if (lines.length === 0 && note !== null) lines.push(`  ${printable(note)}`);
 	return { title: "Transcript", lines };
@@ -36,7 +36,7 @@ function toolLines(part: Record<string, unknown>, full: boolean): string[] {
 	const state = isRecord(part.state) ? part.state : {};
 	const output = textOf(state.status === "error" ? state.error : state.output);
 	return [
-		`→ ${printable(textOf(part.tool))} ${inputOf(state.input, full)}`,
+		`→ ${oneLine(textOf(part.tool))} ${inputOf(state.input, full)}`,
 		...shorten(output, full).map((line) => `  ${state.status === "error" ? "error: " : ""}${line}`),
 	];
 }

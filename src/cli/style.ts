@@ -19,6 +19,11 @@ export function printable(text: string): string {
 		.replace(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "");
 }
 
+/** The same for a place that has one line: what was written cannot pass for a line of ours. */
+export function oneLine(text: string): string {
+	return printable(text).replaceAll("\n", " ");
+}
+
 /** How many columns a text takes, colour codes aside. */
 export function widthOf(text: string): number {
 	let width = 0;

@@ -1,8 +1,15 @@
 import { expect, test } from "vitest";
+import { openBars } from "../../src/cli/bars.ts";
 import { showBytes, showCount, showReward, showSeconds } from "../../src/cli/figures.ts";
+import { openLines } from "../../src/cli/lines.ts";
+import { newRow } from "../../src/cli/progress.ts";
+import { saveResult } from "../../src/cli/results-folder.ts";
+import { toCallRow } from "../../src/cli/show-parts.ts";
 import { cut, pad, paintFor, printable, widthOf } from "../../src/cli/style.ts";
 import { didYouMean, nearest } from "../../src/cli/suggest.ts";
 import { layOut } from "../../src/cli/table.ts";
+import type { RolloutResult } from "../../src/model/result.ts";
+import { completedCall } from "../fixtures/calls.ts";
 import { RecordedConsole } from "./console.ts";
 
 test("what a model wrote cannot steer the terminal", () => {
@@ -10,6 +17,42 @@ test("what a model wrote cannot steer the terminal", () => {
 	const clean = printable(hostile);
 	expect(clean).toBe("abcdef31mgh    z\nnext");
 	expect(clean).not.toMatch(/[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]/);
+});
+
+test("what failed is told on one line that cannot steer the terminal, in bars and in plain lines", () => {
+	const failure = {
+		boundary: "provider" as const,
+		code: "x",
+		message: "no\x1b[2J\ndone: reward 1",
+		retryable: false,
+	};
+	const before = newRow("ro_1", "evil\x1b]0;t\x07\ntask");
+	const row = { ...before, phase: "done" as const, outcome: "failed" as const, failure };
+	for (const terminal of [true, false]) {
+		const console = new RecordedConsole({ terminal });
+		{
+			using display = terminal ? openBars([before], console) : openLines(console);
+			display.update(row, before);
+			display.say("careful\x1b[2J");
+		}
+		expect(console.stderr.text).not.toMatch(/\x1b\[2J|\x1b\]|^done: reward 1/m);
+		expect(console.stderr.text).toContain("careful");
+	}
+});
+
+test("a finish reason from an engine is no line of ours either", () => {
+	const row = toCallRow(
+		completedCall({ response: { message: null, finishReason: "stop\x1b[2J\nreward 1" } }),
+	);
+	expect(row[2]).toBe("stop reward 1");
+});
+
+test("names from a server elsewhere stay inside the folder they are saved in", async () => {
+	const nothing = (async function* () {})();
+	const evil = { rollout_id: "../../evil" } as RolloutResult;
+	await expect(saveResult("/nonexistent/out", evil, nothing)).rejects.toMatchObject({
+		code: "bad_rollout_id",
+	});
 });
 
 test("widths count columns, not code units, and ignore colours", () => {
