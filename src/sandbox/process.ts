@@ -8,6 +8,7 @@ import { openBox } from "./box.ts";
 import { baseEnv, CONTROL_SOCKET, GATEWAY_SOCKET, type InitConfig, type Launched } from "./launch.ts";
 import { dropLease, reapLeases, takeLease } from "./lease.ts";
 import { BOX_MARK, destroyOrphan, destroyRemains, killMarked } from "./orphans.ts";
+import { requireOwnFolder } from "./own-folder.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { INIT_SOURCE } from "./staging.ts";
 import { Tail } from "./tail.ts";
@@ -49,6 +50,7 @@ class ProcessProvider implements SandboxProvider {
 		this.#options.warn(
 			"sandbox `process` isolates nothing: the agent runs as you, with your files and network",
 		);
+		await requireOwnFolder(this.#root);
 		const binary = this.#options.agentBinary ?? findAgentBinary();
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "boxes", boxId);
@@ -92,7 +94,8 @@ class ProcessProvider implements SandboxProvider {
 		return box;
 	}
 
-	reap(): Promise<number> {
+	async reap(): Promise<number> {
+		await requireOwnFolder(this.#root);
 		return reapLeases(this.#leases, destroyOrphan);
 	}
 

@@ -1,3 +1,6 @@
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
 import { openProcessProvider } from "../../src/sandbox/process.ts";
@@ -21,4 +24,15 @@ test("each opening of a box without walls is warned about", async () => {
 	}
 	expect(warnings).toHaveLength(2);
 	expect(warnings[0]).toContain("isolates nothing");
+});
+
+test("a run folder that somebody else could have filled is neither used nor cleaned up after", async () => {
+	const runRoot = await mkdtemp(join(tmpdir(), "paddock-open-"));
+	await chmod(runRoot, 0o777);
+	await using provider = await openProcessProvider({ warn: () => {}, runRoot });
+	const refusal = { boundary: "sandbox", code: "run_folder_not_ours" };
+	await expect(provider.reap()).rejects.toMatchObject(refusal);
+	const opening = provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+	await expect(opening).rejects.toMatchObject(refusal);
+	await rm(runRoot, { recursive: true });
 });
