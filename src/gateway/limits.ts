@@ -35,7 +35,7 @@ export interface GatewayLimits {
 export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
 	maxBodyBytes: 64 * 1024 * 1024,
 	maxHeldBytes: 128 * 1024 * 1024,
-	maxStreamBytes: 512 * 1024 * 1024,
+	maxStreamBytes: 256 * 1024 * 1024,
 	clientHeadersMs: 20_000,
 	clientBodyMs: 60_000,
 	maxCallsInFlight: 32,

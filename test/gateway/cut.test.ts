@@ -17,6 +17,11 @@ test.each([
 	expect(JSON.parse(cut)).toBeTypeOf("object");
 });
 
+test("a field repeated without end is refused instead of cut out a million times", () => {
+	const json = `{${'"x":1,'.repeat(1_000_000)}"y":2}`;
+	expect(() => cutField(json, "x")).toThrow(/without end/);
+});
+
 test("text that only looks like the field stays", () => {
 	const json = JSON.stringify({ content: 'he said "x":1, and {"x":[2]}', list: ["x", "y"], y: "x" });
 	expect(cutField(json, "x")).toBe(json);

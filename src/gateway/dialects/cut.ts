@@ -1,3 +1,8 @@
+import { UpstreamFault } from "../fault.ts";
+
+/** Far more than any engine repeats a field in one event. Each cut costs a copy, so their number must have an end. */
+const MAX_CUTS = 64;
+
 /**
  * Takes `"key":value` out of JSON text and leaves every other byte as it is: cheaper than writing the whole object
  * anew, and the agent gets the engine's own spelling of the rest. Every occurrence of the key goes, at any depth; inside
@@ -6,12 +11,16 @@
 export function cutField(json: string, key: string): string {
 	const needle = `"${key}"`;
 	let text = json;
+	let cuts = 0;
 	for (let at = text.indexOf(needle); at >= 0; at = text.indexOf(needle, at)) {
 		const colon = skipSpace(text, at + needle.length);
 		if (text[colon] !== ":") {
 			at += needle.length;
 			continue;
 		}
+		cuts += 1;
+		if (cuts > MAX_CUTS)
+			throw new UpstreamFault("provider_malformed", `the model endpoint repeats ${key} without end`);
 		const end = skipSpace(text, endOfValue(text, skipSpace(text, colon + 1)));
 		const start = startOfMember(text, at);
 		if (text[end] === ",") text = text.slice(0, at) + text.slice(skipSpace(text, end + 1));

@@ -1,7 +1,11 @@
+import { UpstreamFault } from "../fault.ts";
 import { isObject, type JsonObject, toArray } from "./protocol.ts";
 
 /** What engines report for "no logprob": a real one is never that low. */
 const SENTINEL = -9999;
+
+/** Of one answer. An endpoint is anybody's, and a token takes little to send and much to keep. */
+const MAX_TOKENS = 4_000_000;
 
 /** The sampled tokens as columns of equal length, or empty columns where the engine hands nothing out. */
 export class TokenColumns {
@@ -17,6 +21,8 @@ export class TokenColumns {
 	add(ids: unknown, entries: unknown): void {
 		const newIds = toArray(ids);
 		const newEntries = toArray(entries);
+		if (this.logprobs.length + Math.max(newIds.length, newEntries.length) > MAX_TOKENS)
+			throw new UpstreamFault("provider_malformed", "the model endpoint's answer has too many tokens");
 		for (const id of newIds) this.ids.push(typeof id === "number" ? id : -1);
 		for (const entry of newEntries) this.#addEntry(isObject(entry) ? entry : {});
 		if (newEntries.length > 0) this.#hasLogprobs = true;
