@@ -120,6 +120,19 @@ const DROPPABLE = new Set([
 	"seed",
 ]);
 
+const TELLING = new Set([...DROPPABLE, "max_completion_tokens"]);
+
+/** Whether a word that we would learn from stands in what the agent wrote, other than as the field itself. */
+export function mayQuote(fault: UpstreamFault, body: JsonObject): boolean {
+	if (fault.code !== "provider_rejected") return false;
+	const words = [...TELLING].filter((word) => fault.message.includes(word));
+	if (words.length === 0) return false;
+	const written = JSON.stringify(
+		Object.entries(body).map(([key, value]) => [TELLING.has(key) ? "" : key, value]),
+	);
+	return words.some((word) => written.includes(word));
+}
+
 /** A refused field is left out from now on, for everybody who uses this endpoint. True: the call is worth another try. */
 export function learnFromFault(
 	engine: Engine,

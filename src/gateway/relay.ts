@@ -6,7 +6,7 @@ import { toCallSummary } from "../model/call.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
 import type { JsonObject, Protocol } from "./dialects/protocol.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./endings.ts";
-import { type Engine, learnFromAnswer, learnFromFault, toLosses } from "./engines.ts";
+import { type Engine, learnFromAnswer, learnFromFault, mayQuote, toLosses } from "./engines.ts";
 import { faultOfError, type UpstreamFault } from "./fault.ts";
 import { judge } from "./guards.ts";
 import type { GatewayLimits } from "./limits.ts";
@@ -72,7 +72,9 @@ async function converse(call: Call): Promise<Ending> {
 	for (;;) {
 		try {
 			const deliver = await attempt(call);
-			if (call.draft.captures) learnFromAnswer(call.parts.engine, call.draft.transcript!);
+			// Only over this protocol do engines hand out ids: their absence elsewhere tells nothing.
+			if (call.draft.captures && call.request.protocol.name === "chat")
+				learnFromAnswer(call.parts.engine, call.draft.transcript!);
 			recovered(call);
 			return { complete: true, error: null, deliver };
 		} catch (error) {
@@ -80,15 +82,19 @@ async function converse(call: Call): Promise<Ending> {
 			const { apiKey } = call.tap.options.endpoint;
 			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
 			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
-			if (
-				!call.reply.hasSpoken &&
-				learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch)
-			)
-				continue;
+			if (!call.reply.hasSpoken && learn(call, fault)) continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;
 		}
 	}
+}
+
+/** Others learn with us, unless it may be the agent's own words that the engine repeats: a box must not teach them. */
+function learn(call: Call, fault: UpstreamFault): boolean {
+	const { engine } = call.parts;
+	if (mayQuote(fault, call.request.body))
+		call.parts = { ...call.parts, engine: { ...engine, refused: new Set(engine.refused) } };
+	return learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch);
 }
 
 /** The agent goes on, so what was wrong before is no longer the reason for anything. */

@@ -134,3 +134,36 @@ test("a stream longer than the gateway accepts ends the rollout instead of filli
 	expect((await station.ask(tap.key)).text).toContain("provider_malformed");
 	expect(station.stops).toMatchObject([{ type: "failure", failure: { code: "provider_malformed" } }]);
 });
+
+test("a box cannot teach the gateway by having the engine repeat its words", async () => {
+	const echoing: Reaction = (exchange) => {
+		const [first] = exchange.body.messages as { role: string }[];
+		const isWrong = first!.role.startsWith("x") && "return_token_ids" in exchange.body;
+		return (isWrong ? refusal(400, `unexpected role ${first!.role}`) : stream(streams.vllm()))(exchange);
+	};
+	await using station = await openStation(echoing);
+	await using hostile = station.open(auto(station, "vllm"));
+	await station.ask(hostile.key, { stream: true, messages: [{ role: "x return_token_ids", content: "" }] });
+	expect(station.calls.at(-1)).toMatchObject({ complete: true, losses: ["return_token_ids refused"] });
+	await using other = station.open({ ...auto(station, "vllm"), boxId: "box_2" });
+	await station.ask(other.key);
+	expect(station.upstream.received.at(-1)!.body).toHaveProperty("return_token_ids", true);
+	expect(station.calls.at(-1)).toMatchObject({ completionIds: [11, 12, 13], losses: [] });
+});
+
+test("an answer over another protocol says nothing about the tokens an engine can hand out", async () => {
+	const body = {
+		type: "message",
+		role: "assistant",
+		content: [{ type: "text", text: "hi" }],
+		stop_reason: "end_turn",
+	};
+	await using station = await openStation((exchange) =>
+		(exchange.path.endsWith("/messages") ? json(body) : stream(streams.vllm()))(exchange),
+	);
+	await using tap = station.open(auto(station));
+	const question = { max_tokens: 9, messages: [{ role: "user", content: "hi" }] };
+	expect((await station.ask(tap.key, question, { path: "/messages" })).status).toBe(200);
+	await station.ask(tap.key);
+	expect(station.calls.at(-1)).toMatchObject({ dialect: "vllm", completionIds: [11, 12, 13], losses: [] });
+});
