@@ -5,11 +5,14 @@ export class LogTail {
 	readonly #limit: number;
 	#text = "";
 
-	constructor(source: Readable | null = null, limit = 64_000) {
+	constructor(limit = 64_000) {
 		this.#limit = limit;
-		source?.setEncoding("utf8").on("data", (chunk: string) => this.add(chunk));
+	}
+
+	follow(source: Readable): void {
+		source.setEncoding("utf8").on("data", (chunk: string) => this.add(chunk));
 		// A log that breaks off is not a reason to fail; whoever waits for the process learns its end.
-		source?.on("error", (error) => this.add(`\n[log ended: ${error.message}]\n`));
+		source.on("error", (error) => this.add(`\n[log ended: ${error.message}]\n`));
 	}
 
 	add(text: string): void {

@@ -1,12 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { createInterface } from "node:readline";
+import { setTimeout as delay } from "node:timers/promises";
 import type { AgentOptions } from "../model/request.ts";
 import { HOME, INSTRUCTION_PATH } from "../model/task.ts";
 import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
 import type { AgentEnd, AgentListener, AgentMessage, AgentRun, BootedAgent } from "./agent.ts";
+import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
 import { agentEnvironment, agentFiles } from "./opencode-config.ts";
+import { whenAborted } from "./stopped.ts";
 
+/** A killed command is reported at once, unless the box no longer answers. */
+const KILL_GRACE_MS = 3_000;
 const TITLE = "Paddock rollout";
 
 /**
@@ -50,7 +54,7 @@ async function beginRun(
 		cwd: prompt.directory,
 		env,
 	});
-	process.stderr.setEncoding("utf8").on("data", (chunk: string) => log.add(chunk));
+	log.follow(process.stderr);
 	return new CommandRun(box, process, env, listener, log);
 }
 
@@ -74,14 +78,10 @@ class CommandRun implements AgentRun {
 		this.#process = process;
 		this.#env = env;
 		this.#listener = listener;
-		const drained = Promise.withResolvers<void>();
-		this.#drained = drained.promise;
-		createInterface({ input: process.stdout })
-			.on("line", (line) => {
-				log.add(`${line}\n`);
-				this.#onLine(line);
-			})
-			.on("close", drained.resolve);
+		this.#drained = readLines(process.stdout, (line) => {
+			log.add(`${line}\n`);
+			this.#onLine(line);
+		});
 	}
 
 	get sessionId(): string | null {
@@ -89,14 +89,21 @@ class CommandRun implements AgentRun {
 	}
 
 	async wait(signal: AbortSignal): Promise<AgentEnd> {
-		const stop = () => void this.#process.kill("SIGKILL");
-		if (signal.aborted) stop();
-		signal.addEventListener("abort", stop);
-		const { exitCode } = await this.#process.exited;
-		await this.#drained;
-		signal.removeEventListener("abort", stop);
+		using stop = whenAborted(signal);
+		const ended = this.#ended();
+		let exitCode = await Promise.race([ended, stop.fired]);
+		if (exitCode === "stopped") {
+			await this.#process.kill("SIGKILL");
+			exitCode = await Promise.race([ended, delay(KILL_GRACE_MS, null, { ref: false })]);
+		}
 		if (signal.aborted) return { outcome: "aborted", exitCode, error: this.#error };
 		return { outcome: exitCode === 0 ? "completed" : "failed", exitCode, error: this.#error };
+	}
+
+	async #ended(): Promise<number | null> {
+		const { exitCode } = await this.#process.exited;
+		await this.#drained;
+		return exitCode;
 	}
 
 	/** There is no server to ask while it runs; afterwards its database is read. */

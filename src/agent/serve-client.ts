@@ -121,17 +121,20 @@ export class ServeClient {
 	}
 
 	async #json(method: string, path: string, body?: unknown, timeoutMs = 30_000): Promise<unknown> {
-		const response = await this.#send(method, path, body, { signal: AbortSignal.timeout(timeoutMs) });
-		const text = await readText(response);
-		const status = response.statusCode ?? 0;
-		if (status < 200 || status > 299) {
-			throw new RolloutError(
-				"agent",
-				"agent_api_error",
-				`opencode serve: ${method} ${path} answered ${status}: ${text.slice(0, 300)}`,
-			);
+		const what = `opencode serve: ${method} ${path}`;
+		const signal = AbortSignal.timeout(timeoutMs);
+		try {
+			const response = await this.#send(method, path, body, { signal });
+			const text = await readText(response);
+			const status = response.statusCode ?? 0;
+			if (status >= 200 && status <= 299) return text === "" ? null : JSON.parse(text);
+			const message = `${what} answered ${status}: ${text.slice(0, 300)}`;
+			throw new RolloutError("agent", "agent_api_error", message);
+		} catch (error) {
+			if (!signal.aborted) throw error;
+			const message = `${what} was not answered within ${timeoutMs / 1000} s`;
+			throw new RolloutError("agent", "agent_api_error", message, { retryable: true, cause: error });
 		}
-		return text === "" ? null : JSON.parse(text);
 	}
 
 	#send(

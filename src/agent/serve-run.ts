@@ -3,12 +3,14 @@ import type { AgentOptions } from "../model/request.ts";
 import type { BoxProcess } from "../sandbox/sandbox.ts";
 import type { AgentEnd, AgentListener, AgentMessage, AgentRun } from "./agent.ts";
 import type { ServeClient, ServeEvent } from "./serve-client.ts";
+import { whenAborted } from "./stopped.ts";
 
 /** After an abort OpenCode kills its tools and reports idle; this long it may take. */
 const ABORT_GRACE_MS = 3_000;
 const RECONNECTS = 5;
 /** A single tool output may be large; the event log keeps a head of it, the transcript all. */
 const EVENT_TEXT_LIMIT = 4_000;
+const EVENT_ENTRIES_LIMIT = 100;
 
 /** Creates the session, sends the instruction and listens. */
 export async function startServeRun(
@@ -19,8 +21,13 @@ export async function startServeRun(
 	listener: AgentListener,
 ): Promise<AgentRun> {
 	const run = new ServeRun(client, server, listener);
-	await run.start(options.title ? null : "Paddock rollout", instruction);
-	return run;
+	try {
+		await run.start(options.title ? null : "Paddock rollout", instruction);
+		return run;
+	} catch (error) {
+		await run[Symbol.asyncDispose]();
+		throw error;
+	}
 }
 
 class ServeRun implements AgentRun {
@@ -55,12 +62,8 @@ class ServeRun implements AgentRun {
 	}
 
 	async wait(signal: AbortSignal): Promise<AgentEnd> {
-		const stopped = Promise.withResolvers<"stopped">();
-		const onAbort = () => stopped.resolve("stopped");
-		if (signal.aborted) onAbort();
-		signal.addEventListener("abort", onAbort);
-		const end = await Promise.race([this.#end.promise, stopped.promise]);
-		signal.removeEventListener("abort", onAbort);
+		using stop = whenAborted(signal);
+		const end = await Promise.race([this.#end.promise, stop.fired]);
 		if (end !== "stopped") return end;
 		await this.#abort();
 		return { outcome: "aborted", exitCode: null, error: this.#error };
@@ -159,12 +162,12 @@ class ServeRun implements AgentRun {
 	}
 
 	#onPermission(ask: Record<string, unknown>): void {
-		const patterns = Array.isArray(ask.patterns) ? ask.patterns.map(text) : [];
+		const patterns = Array.isArray(ask.patterns) ? shortenList(ask.patterns).map(text) : [];
 		this.#listener.onPermission({ requestId: text(ask.id), permission: text(ask.permission), patterns });
 	}
 
 	#onQuestion(ask: Record<string, unknown>): void {
-		const questions = Array.isArray(ask.questions) ? ask.questions : [];
+		const questions = Array.isArray(ask.questions) ? shortenList(ask.questions) : [];
 		this.#listener.onQuestion({ requestId: text(ask.id), questions });
 	}
 
@@ -192,9 +195,14 @@ function shorten(value: unknown): unknown {
 			? `${value.slice(0, EVENT_TEXT_LIMIT)}… (${value.length} characters)`
 			: value;
 	}
-	if (Array.isArray(value)) return value.slice(0, 100).map(shorten);
+	if (Array.isArray(value)) return shortenList(value);
 	if (value === null || typeof value !== "object") return value;
-	return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, shorten(entry)]));
+	const entries = Object.entries(value).slice(0, EVENT_ENTRIES_LIMIT);
+	return Object.fromEntries(entries.map(([key, entry]) => [key, shorten(entry)]));
+}
+
+function shortenList(values: unknown[]): unknown[] {
+	return values.slice(0, EVENT_ENTRIES_LIMIT).map(shorten);
 }
 
 function toError(error: unknown): { code: string; message: string } {

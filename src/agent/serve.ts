@@ -1,14 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { createInterface } from "node:readline";
 import { setTimeout as delay } from "node:timers/promises";
 import { RolloutError } from "../errors.ts";
 import type { AgentOptions } from "../model/request.ts";
 import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
 import type { AgentListener, AgentRun, BootedAgent } from "./agent.ts";
+import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
 import { agentEnvironment, agentFiles } from "./opencode-config.ts";
 import { ServeClient } from "./serve-client.ts";
 import { startServeRun } from "./serve-run.ts";
+import { whenAborted } from "./stopped.ts";
 
 const PORT = 4096;
 const BOOT_LIMIT_MS = 120_000;
@@ -34,7 +35,8 @@ export async function bootServe(
 		String(box.backend === "process" ? 0 : PORT),
 	];
 	const server = await box.spawn(argv, { cwd: "/", env });
-	const log = new LogTail(server.stderr);
+	const log = new LogTail();
+	log.follow(server.stderr);
 	try {
 		const port = await listening(server, log, AbortSignal.any([signal, AbortSignal.timeout(BOOT_LIMIT_MS)]));
 		return new ServeAgent({ box, server, port, password, log, fingerprint, options });
@@ -47,13 +49,14 @@ export async function bootServe(
 /** A connection made before this line would never be answered, so nothing else may count as "ready". */
 async function listening(server: BoxProcess, log: LogTail, signal: AbortSignal): Promise<number> {
 	const found = Promise.withResolvers<number>();
-	const lines = createInterface({ input: server.stdout });
-	lines.on("line", (line) => {
+	// Its end is a failure only for as long as somebody waits here.
+	found.promise.catch(() => {});
+	void readLines(server.stdout, (line) => {
 		const match = /listening on http:\/\/\S+:(\d+)/.exec(line);
 		if (match) found.resolve(Number(match[1]));
 		else log.add(`${line}\n`);
 	});
-	server.exited.then(async (exit) => {
+	server.exited.then((exit) => {
 		const why = exit.exitCode === null ? `signal ${exit.signal}` : `exit code ${exit.exitCode}`;
 		found.reject(
 			new RolloutError(
@@ -64,15 +67,13 @@ async function listening(server: BoxProcess, log: LogTail, signal: AbortSignal):
 			),
 		);
 	});
-	signal.addEventListener("abort", () => {
-		found.reject(
-			new RolloutError("agent", "agent_boot_timeout", "opencode serve did not listen in time", {
-				retryable: true,
-				cause: signal.reason,
-			}),
-		);
+	using stop = whenAborted(signal);
+	const first = await Promise.race([found.promise, stop.fired]);
+	if (first !== "stopped") return first;
+	throw new RolloutError("agent", "agent_boot_timeout", "opencode serve did not listen in time", {
+		retryable: true,
+		cause: signal.reason,
 	});
-	return await found.promise;
 }
 
 interface Parts {
