@@ -8,6 +8,8 @@ import type { RolloutRecord } from "./record.ts";
 /** How long a person may take to answer before the answer is no. */
 const ANSWER_LIMIT_MS = 300_000;
 const TRANSCRIPT_EVERY_MS = 1_000;
+/** A long transcript takes long to fetch; it may cost no more than this share of the time. */
+const TRANSCRIPT_SHARE = 0.1;
 
 /**
  * Stands beside a working agent: answers what it asks (by policy, or with what a watcher said), passes on what a watcher sends,
@@ -19,7 +21,12 @@ export class Attendant {
 	readonly #record: RolloutRecord;
 	readonly #open = new Map<string, NodeJS.Timeout>();
 	#run: AgentRun | null = null;
+	/** What had to be said before there was a run to say it to. */
+	readonly #early: RolloutCommand[] = [];
 	#stirred = false;
+	/** Never rejects. */
+	#writing: Promise<void> | null = null;
+	#restUntil = 0;
 
 	constructor(rollout: Rollout, store: Store, record: RolloutRecord) {
 		this.#rollout = rollout;
@@ -33,11 +40,12 @@ export class Attendant {
 			async () => {
 				for (const command of await this.#store.takeCommands(this.#rollout.id)) await this.#obey(command);
 			},
-			(error) => this.#note(`commands could not be read: ${messageOf(error)}`),
+			(error) => this.#record.note(`commands could not be read: ${messageOf(error)}`),
 		);
 		const watching = this.#store.watch(this.#rollout.id, takeCommands);
-		const writing = setInterval(() => void this.#writeTranscript(), TRANSCRIPT_EVERY_MS);
+		const writing = setInterval(() => this.#refresh(run), TRANSCRIPT_EVERY_MS);
 		takeCommands();
+		for (const command of this.#early.splice(0)) void this.#obey(command);
 		return {
 			[Symbol.dispose]: () => {
 				watching[Symbol.dispose]();
@@ -51,6 +59,13 @@ export class Attendant {
 	/** Something was said or done: the stored transcript is out of date. */
 	stirred(): void {
 		this.#stirred = true;
+	}
+
+	/** The last word, after whatever is being written: an older transcript must not come to lie over it. */
+	async keepTranscript(run: AgentRun): Promise<void> {
+		await this.#writing;
+		const messages = Buffer.from(JSON.stringify(await run.messages()));
+		await this.#store.putBlob(this.#rollout.id, "transcript.json", messages);
 	}
 
 	permission(ask: { requestId: string; permission: string; patterns: string[] }): void {
@@ -77,6 +92,7 @@ export class Attendant {
 	}
 
 	#later(requestId: string, delayMs: number, command: RolloutCommand): void {
+		clearTimeout(this.#open.get(requestId));
 		this.#open.set(
 			requestId,
 			setTimeout(() => void this.#obey(command), delayMs),
@@ -85,7 +101,10 @@ export class Attendant {
 
 	async #obey(command: RolloutCommand): Promise<void> {
 		const run = this.#run;
-		if (run === null) return;
+		if (run === null) {
+			this.#early.push(command);
+			return;
+		}
 		try {
 			if (command.type === "send") {
 				await run.send(command.text);
@@ -103,25 +122,22 @@ export class Attendant {
 				this.#record.emit({ type: "question-end", requestId, by });
 			}
 		} catch (error) {
-			this.#note(`${command.type} from ${command.by} did not reach the agent: ${messageOf(error)}`);
+			this.#record.note(`${command.type} from ${command.by} did not reach the agent: ${messageOf(error)}`);
 		}
 	}
 
-	async #writeTranscript(): Promise<void> {
-		const run = this.#run;
-		if (!this.#stirred || run === null) return;
+	#refresh(run: AgentRun): void {
+		if (!this.#stirred || this.#writing !== null || performance.now() < this.#restUntil) return;
 		this.#stirred = false;
-		try {
-			const messages = await run.messages();
-			if (this.#run === run)
-				await this.#store.putBlob(this.#rollout.id, "transcript.json", Buffer.from(JSON.stringify(messages)));
-		} catch {
-			// A busy agent may answer late; the next stir, or the end, writes it.
-			this.#stirred = true;
-		}
-	}
-
-	#note(text: string): void {
-		this.#record.emit({ type: "note", text });
+		const startedAt = performance.now();
+		this.#writing = this.keepTranscript(run)
+			.catch(() => {
+				// A busy agent may answer late; the next stir, or the end, writes it.
+				this.#stirred = true;
+			})
+			.then(() => {
+				this.#writing = null;
+				this.#restUntil = performance.now() + (performance.now() - startedAt) / TRANSCRIPT_SHARE;
+			});
 	}
 }

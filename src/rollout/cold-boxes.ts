@@ -29,9 +29,14 @@ export class ColdBoxes implements ReadyBoxes {
 		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
 		const give = async () => stack.use(await prepare(task, box, (result) => record.setUp(result), signal));
 		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
-		const [given, agent] =
-			task.setup.length > 0 ? [await give(), await boot()] : await Promise.all([give(), boot()]);
+		const [given, agent] = task.setup.length > 0 ? [await give(), await boot()] : await both(give(), boot());
 		const owned = stack.move();
 		return { box, agent, key, given, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 	}
+}
+
+/** Both have ended when this does: what one still opens while the other fails would stay open. */
+async function both<A, B>(first: Promise<A>, second: Promise<B>): Promise<[A, B]> {
+	await Promise.allSettled([first, second]);
+	return [await first, await second];
 }

@@ -10,10 +10,16 @@ export type Halt =
 /** Many may want an agent to stop; the first reason wins. */
 export class HaltSwitch {
 	readonly #controller = new AbortController();
+	readonly #halted = Promise.withResolvers<null>();
 	#reason: Halt | null = null;
 
 	get signal(): AbortSignal {
 		return this.#controller.signal;
+	}
+
+	/** Resolves once something wants the agent to stop. */
+	get halted(): Promise<null> {
+		return this.#halted.promise;
 	}
 
 	get reason(): Halt | null {
@@ -23,6 +29,7 @@ export class HaltSwitch {
 	halt(reason: Halt): void {
 		this.#reason ??= reason;
 		this.#controller.abort();
+		this.#halted.resolve(null);
 	}
 
 	/** Halts when `signal` fires. */

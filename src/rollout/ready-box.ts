@@ -9,9 +9,17 @@ import { AGENT_LOG_DIR, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../mo
 import type { Sandbox, SandboxProvider } from "../sandbox/sandbox.ts";
 import { stageFiles } from "../verify/clean-box.ts";
 import { runCommand } from "../verify/commands.ts";
+import { inTime, unresponsiveBox } from "./clock.ts";
 import type { RolloutRecord } from "./record.ts";
 import { Snapshot } from "./snapshot.ts";
 import type { Turnstile } from "./turnstile.ts";
+
+/** What a provider may take to give up after its clock. */
+const OPEN_GRACE_MS = 10_000;
+/** Above the driver's own limit, which has the better explanation. */
+const BOOT_LIMIT_S = 150;
+/** Not every backend holds a box to its disk, and an archive is larger than what is in it. */
+const SNAPSHOT_PER_DISK = 4;
 
 /** A box with the task in it and the agent waiting for its first prompt. */
 export interface ReadyBox extends AsyncDisposable {
@@ -40,29 +48,38 @@ export function newKey(): string {
 	return `pdk-${randomBytes(24).toString("base64url")}`;
 }
 
+/** Opens the agent's box, or (without a gateway) the verifier's, within the create clock. */
 export async function openBox(
-	deps: ReadyDeps,
+	deps: Pick<ReadyDeps, "provider"> & Partial<Pick<ReadyDeps, "gateway">>,
 	request: RolloutRequest,
 	signal: AbortSignal,
 ): Promise<Sandbox> {
 	const { task } = request;
-	const clock = AbortSignal.timeout(task.clocks.createS * 1000);
+	const { gateway } = deps;
+	const ms = task.clocks.createS * 1000;
+	const clock = AbortSignal.timeout(ms);
+	const late = (cause?: unknown) => {
+		const message = `the ${request.sandbox} sandbox did not open within ${task.clocks.createS} s`;
+		return new RolloutError("sandbox", "sandbox_open_timeout", message, { retryable: true, cause });
+	};
+	const open = async () =>
+		await (await deps.provider(request.sandbox)).open({
+			spec: task.box,
+			signal: AbortSignal.any([signal, clock]),
+			...(gateway
+				? { onGateway: (connection, boxId) => gateway.accept(connection, boxId) }
+				: { role: "verifier", onGateway: (connection) => connection.destroy() }),
+		});
 	try {
 		return await within(
 			"sandbox",
 			"sandbox_open_failed",
-			async () =>
-				await (await deps.provider(request.sandbox)).open({
-					spec: task.box,
-					onGateway: (connection, boxId) => deps.gateway.accept(connection, boxId),
-					signal: AbortSignal.any([signal, clock]),
-				}),
+			() => inTime(open(), { ms: ms + OPEN_GRACE_MS, late, signal }, (box) => box[Symbol.asyncDispose]()),
 			{ retryable: true },
 		);
 	} catch (error) {
 		if (!clock.aborted || signal.aborted) throw error;
-		const message = `the ${request.sandbox} sandbox did not open within ${task.clocks.createS} s`;
-		throw new RolloutError("sandbox", "sandbox_open_timeout", message, { retryable: true, cause: error });
+		throw late(error);
 	}
 }
 
@@ -73,9 +90,13 @@ export async function bootAgent(
 	key: string,
 	signal: AbortSignal,
 ): Promise<BootedAgent> {
-	using _turn = await deps.starts.enter();
-	signal.throwIfAborted();
-	return await deps.agent.boot(box, request.agent, key, signal);
+	using _turn = await deps.starts.enter(signal);
+	const late = () => unresponsiveBox("starting the agent", BOOT_LIMIT_S);
+	return await inTime(deps.agent.boot(box, request.agent, key, signal), {
+		ms: BOOT_LIMIT_S * 1000,
+		late,
+		signal,
+	});
 }
 
 /** Puts the task into the box, runs its setup, and remembers what the agent is given. */
@@ -85,17 +106,21 @@ export async function prepare(
 	onSetup: (result: CommandResult) => void,
 	signal: AbortSignal,
 ): Promise<Snapshot> {
+	// Copying the task in and the snapshot out has the create clock, the commands have the setup clock.
+	const limitS = task.clocks.createS + task.clocks.setupS;
+	const late = () => unresponsiveBox("setting the task up", limitS);
+	const give = async () => {
+		const at = (path: string) => path.replace(HOME, box.home);
+		await box.exec(["mkdir", "-p", at(WORKDIR), at(AGENT_LOG_DIR)], { signal });
+		await box.writeFile(at(INSTRUCTION_PATH), task.instruction);
+		await stageFiles(box, task.files, at(WORKDIR));
+		await setUp(task, box, onSetup, signal);
+		return await Snapshot.take(box, AGENT_FOLDERS, task.box.diskMb * SNAPSHOT_PER_DISK * 1024 * 1024);
+	};
 	return await within(
 		"sandbox",
 		"staging_failed",
-		async () => {
-			const at = (path: string) => path.replace(HOME, box.home);
-			await box.exec(["mkdir", "-p", at(WORKDIR), at(AGENT_LOG_DIR)], { signal });
-			await box.writeFile(at(INSTRUCTION_PATH), task.instruction);
-			await stageFiles(box, task.files, at(WORKDIR));
-			await setUp(task, box, onSetup, signal);
-			return await Snapshot.take(box, AGENT_FOLDERS);
-		},
+		() => inTime(give(), { ms: limitS * 1000, late, signal }, (given) => given[Symbol.asyncDispose]()),
 		{ retryable: true },
 	);
 }

@@ -25,21 +25,31 @@ export class RolloutRecord {
 	readonly #store: Store;
 	readonly #rollout: Rollout;
 	readonly #agentVersion: string;
+	readonly #stop: AbortSignal;
 	readonly #startedAt = Date.now();
+	#sealed = false;
 	#pending: EventBody[] = [];
 	#flushing: Promise<void> = Promise.resolve();
 	#phase: { name: Phase; since: number } | null = null;
 	readonly #counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
 
-	constructor(rollout: Rollout, store: Store, agentVersion: string) {
+	/** `stop` fires when somebody outside wants the rollout to stop. */
+	constructor(rollout: Rollout, store: Store, agentVersion: string, stop: AbortSignal) {
 		this.#rollout = rollout;
+		this.#stop = stop;
 		this.#agentVersion = agentVersion;
 		this.#store = store;
 	}
 
+	/** Once the end is told, nothing more is: what is left of abandoned work may still try. */
 	emit(event: EventBody): void {
+		if (this.#sealed) return;
 		this.#pending.push(event);
 		if (this.#pending.length === 1) this.#flushing = this.#flushing.then(() => this.#flush());
+	}
+
+	note(text: string): void {
+		this.emit({ type: "note", text });
 	}
 
 	phase(name: Phase): void {
@@ -90,7 +100,9 @@ export class RolloutRecord {
 
 	async seal(): Promise<RolloutEnd> {
 		this.#closePhase();
-		await this.flushed();
+		this.#sealed = true;
+		await this.#flushing;
+		this.#blameStore();
 		const gaveReward = this.outcome !== "failed" && this.outcome !== "aborted";
 		return {
 			outcome: this.outcome ?? "completed",
@@ -112,8 +124,11 @@ export class RolloutRecord {
 		};
 	}
 
-	async flushed(): Promise<void> {
-		await this.#flushing;
+	/** Stopped because nothing could be written down any more: nobody asked for that. */
+	#blameStore(): void {
+		const { reason } = this.lost.signal;
+		if (this.outcome === "aborted" && reason instanceof RolloutError && !this.#stop.aborted)
+			this.ended("failed", toFailure(reason));
 	}
 
 	async #flush(): Promise<void> {
@@ -125,19 +140,21 @@ export class RolloutRecord {
 			if (stored.length === 0 && events.length > 0)
 				this.lost.abort(new Error("another attempt took this rollout over"));
 		} catch (error) {
-			this.lost.abort(
-				new RolloutError("gateway", "store_failed", `events could not be stored: ${messageOf(error)}`, {
-					retryable: true,
-				}),
-			);
+			this.#lose(error);
 		}
 	}
 
+	#lose(cause: unknown): void {
+		const message = `events could not be stored: ${messageOf(cause)}`;
+		this.lost.abort(new RolloutError("gateway", "store_failed", message, { retryable: true, cause }));
+	}
+
 	#patch(patch: Parameters<Store["patch"]>[2]): void {
+		if (this.#sealed) return;
 		const { id, attempt } = this.#rollout;
 		const copy = { ...patch };
 		this.#flushing = this.#flushing.then(async () => {
-			await this.#store.patch(id, attempt, copy).catch((error) => this.lost.abort(error));
+			await this.#store.patch(id, attempt, copy).catch((error) => this.#lose(error));
 		});
 	}
 

@@ -1,5 +1,6 @@
 import type { Rollout } from "../model/rollout.ts";
 import type { RolloutEnd } from "../store/store.ts";
+import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
 import type { Deps } from "./deps.ts";
 import { judge } from "./judge.ts";
@@ -13,12 +14,15 @@ import { solve } from "./solve.ts";
  * It never throws for what happens in a rollout: failures are data on the record.
  */
 export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Promise<RolloutEnd> {
-	const record = new RolloutRecord(rollout, deps.store, deps.agent.version);
+	const record = new RolloutRecord(rollout, deps.store, deps.agent.version, stop);
 	const signal = AbortSignal.any([stop, record.lost.signal]);
+	const { teardownS } = rollout.request.task.clocks;
+	const late = () => unresponsiveBox("ending the agent", teardownS);
 	try {
-		await using ready = await deps.boxes.open(rollout.request, record, signal);
+		const ready = await deps.boxes.open(rollout.request, record, signal);
+		await using _closing = closing(ready, "the agent's box", teardownS, (text) => record.note(text));
 		await solve(rollout, ready, deps, record, signal);
-		await ready.box.killAll();
+		await inTime(ready.box.killAll(), { ms: teardownS * 1000, late });
 		if (record.outcome !== "failed" && record.outcome !== "aborted") {
 			record.phase("verify");
 			await judge(rollout, ready, deps, record, signal);

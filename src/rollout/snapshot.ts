@@ -1,12 +1,13 @@
 import { randomUUID } from "node:crypto";
-import { createReadStream, createWriteStream } from "node:fs";
 import { type FileHandle, mkdir, open, unlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Readable } from "node:stream";
-import { PassThrough } from "node:stream";
+import { PassThrough, Readable, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
+import { RolloutError } from "../errors.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
+
+const CHUNK_BYTES = 256 * 1024;
 
 /**
  * What a box's home held at one moment, as a tar in a file without a name: it is gone with the process, whatever happens. It is
@@ -19,11 +20,16 @@ export class Snapshot implements AsyncDisposable {
 		this.#file = file;
 	}
 
-	static async take(box: Sandbox, exclude: readonly string[]): Promise<Snapshot> {
+	/** What is larger than `maxBytes` was made to fill the host's disk: a box can hold large files that take no room. */
+	static async take(box: Sandbox, exclude: readonly string[], maxBytes: number): Promise<Snapshot> {
 		const file = await openNameless();
 		try {
-			const written = createWriteStream("", { fd: file.fd, start: 0, autoClose: false });
-			await Promise.all([box.pack(written, { exclude }), finished(written)]);
+			const into = writeInto(file, maxBytes);
+			const [packed, written] = await Promise.allSettled([box.pack(into, { exclude }), finished(into)]);
+			// Breaking off on our side is the cause, what the box then says is the effect.
+			if (written.status === "rejected" && written.reason instanceof RolloutError) throw written.reason;
+			if (packed.status === "rejected") throw packed.reason;
+			if (written.status === "rejected") throw written.reason;
 			return new Snapshot(file);
 		} catch (error) {
 			await file.close();
@@ -32,13 +38,39 @@ export class Snapshot implements AsyncDisposable {
 	}
 
 	stream(): Readable {
-		// By number: a stream made by the handle itself would keep it from closing.
-		return createReadStream("", { fd: this.#file.fd, start: 0, autoClose: false });
+		return Readable.from(readFrom(this.#file), { objectMode: false, highWaterMark: CHUNK_BYTES });
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		await this.#file.close();
 	}
+}
+
+/*
+ * Through the handle, which is closed once and waits for what is under way. Streams on its number would close it whenever they
+ * break off, and by then the number may be another file's.
+ */
+
+async function* readFrom(file: FileHandle): AsyncGenerator<Buffer> {
+	for (let at = 0; ; ) {
+		const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(CHUNK_BYTES), 0, CHUNK_BYTES, at);
+		if (bytesRead === 0) return;
+		yield buffer.subarray(0, bytesRead);
+		at += bytesRead;
+	}
+}
+
+function writeInto(file: FileHandle, maxBytes: number): Writable {
+	let size = 0;
+	return new Writable({
+		highWaterMark: 1024 * 1024,
+		write(chunk: Buffer, _encoding, done) {
+			size += chunk.length;
+			const message = `home is larger than ${Math.round(maxBytes / 1024 / 1024)} MB after setup`;
+			if (size > maxBytes) return done(new RolloutError("sandbox", "disk_full", message));
+			file.appendFile(chunk).then(() => done(), done);
+		},
+	});
 }
 
 /** Streams `paths` of one box into another; nothing touches the host's disk. */
@@ -48,7 +80,12 @@ export async function transfer(from: Sandbox, to: Sandbox, paths: readonly strin
 		pipe.destroy(error);
 		throw error;
 	});
-	await Promise.all([packed, to.unpack(pipe)]);
+	const unpacked = to.unpack(pipe).catch((error: Error) => {
+		// Nobody reads any more, so the other side must not wait for that.
+		pipe.destroy(error);
+		throw error;
+	});
+	await Promise.all([packed, unpacked]);
 }
 
 async function openNameless(): Promise<FileHandle> {

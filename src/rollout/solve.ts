@@ -1,4 +1,4 @@
-import type { AgentEnd, AgentListener, AgentMessage, AgentRun } from "../agent/agent.ts";
+import type { AgentEnd, AgentListener, AgentRun } from "../agent/agent.ts";
 import { messageOf, RolloutError, within } from "../errors.ts";
 import type { Tap } from "../gateway/gateway.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
@@ -6,8 +6,10 @@ import type { Rollout } from "../model/rollout.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
 import { TraceWriter } from "../store/trace-log.ts";
 import { Attendant } from "./attendant.ts";
+import { inTime } from "./clock.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
+import { EventAllowance } from "./event-allowance.ts";
 import { type Halt, HaltSwitch } from "./halt.ts";
 import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
@@ -24,7 +26,7 @@ export async function solve(
 	const { request } = rollout;
 	const halt = new HaltSwitch();
 	using cast = await castEndpoint(rollout, deps);
-	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl);
+	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
 	await using tap = deps.gateway.open({
 		rolloutId: rollout.id,
 		attempt: rollout.attempt,
@@ -43,15 +45,16 @@ export async function solve(
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
 	const attendant = new Attendant(rollout, deps.store, record);
-	await using run = await begin(rollout, ready, listener(record, attendant));
-	using _attending = attendant.attend(run);
-	const end = await run.wait(halt.signal);
+	await using run = await begin(rollout, ready, listener(record, attendant), halt);
+	const end = run === null ? NEVER_BEGAN : await attendedWork(run, attendant, halt);
 	record.agentExitCode = end.exitCode;
 	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
-	await keepTranscript(rollout, ready, run, deps, record);
+	await keepEvidence(rollout, ready, run, attendant, deps, record);
 }
+
+const NEVER_BEGAN: AgentEnd = { outcome: "aborted", exitCode: null, error: null };
 
 const BOX_LOST: Failure = {
 	boundary: "sandbox",
@@ -64,26 +67,46 @@ function traceSink(rollout: Rollout, deps: Deps): TraceWriter {
 	return new TraceWriter((bytes) => deps.store.appendTrace(rollout.id, rollout.attempt, bytes));
 }
 
-async function begin(rollout: Rollout, ready: ReadyBox, listener: AgentListener): Promise<AgentRun> {
+/** Null when it had to stop before the agent took the prompt. */
+async function begin(
+	rollout: Rollout,
+	ready: ReadyBox,
+	listener: AgentListener,
+	halt: HaltSwitch,
+): Promise<AgentRun | null> {
 	const directory = WORKDIR.replace(HOME, ready.box.home);
 	const { instruction } = rollout.request.task;
-	return await within(
+	const beginning = within(
 		"agent",
 		"agent_start_failed",
 		() => ready.agent.begin({ directory, instruction }, listener),
 		{ retryable: true },
 	);
+	const run = await Promise.race([beginning, halt.halted]);
+	// One that begins all the same is let go; why one did not no longer matters.
+	if (run === null) beginning.then((late) => late[Symbol.asyncDispose]()).catch(() => {});
+	return run;
+}
+
+async function attendedWork(run: AgentRun, attendant: Attendant, halt: HaltSwitch): Promise<AgentEnd> {
+	using _attending = attendant.attend(run);
+	return await run.wait(halt.signal);
 }
 
 function listener(record: RolloutRecord, attendant: Attendant): AgentListener {
+	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
 	return {
 		onSession: (sessionId) => record.session(sessionId),
 		onEvent: (name, properties) => {
-			record.emit({ type: "agent-event", name, properties });
+			if (allowance.take(properties)) record.emit({ type: "agent-event", name, properties });
 			attendant.stirred();
 		},
-		onPermission: (ask) => attendant.permission(ask),
-		onQuestion: (ask) => attendant.question(ask),
+		onPermission: (ask) => {
+			if (allowance.take(ask)) attendant.permission(ask);
+		},
+		onQuestion: (ask) => {
+			if (allowance.take(ask)) attendant.question(ask);
+		},
 	};
 }
 
@@ -91,7 +114,8 @@ function listener(record: RolloutRecord, attendant: Attendant): AgentListener {
 function settle(end: AgentEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; failure: Failure | null } {
 	if (halt?.type === "failure") return { outcome: "failed", failure: halt.failure };
 	if (halt) return { outcome: halt.type, failure: null };
-	if (end.outcome !== "failed") return { outcome: end.outcome, failure: null };
+	// An agent that aborts itself has ended by itself: it gets the verdict it would like to avoid.
+	if (end.outcome !== "failed") return { outcome: "completed", failure: null };
 	if (tap.lastUpstreamError) return { outcome: "failed", failure: tap.lastUpstreamError };
 	const crashed = end.error?.code === "agent_crashed" || end.error?.code === "agent_lost";
 	const code = crashed ? end.error!.code : "agent_error";
@@ -102,19 +126,21 @@ function settle(end: AgentEnd, halt: Halt | null, tap: Tap): { outcome: Outcome;
 }
 
 /** The transcript is evidence written by the agent: worth keeping, not worth failing for. */
-async function keepTranscript(
+async function keepEvidence(
 	rollout: Rollout,
 	ready: ReadyBox,
-	run: AgentRun,
+	run: AgentRun | null,
+	attendant: Attendant,
 	deps: Deps,
 	record: RolloutRecord,
 ): Promise<void> {
+	const ms = rollout.request.task.clocks.teardownS * 1000;
+	const late = () => new RolloutError("agent", "agent_api_error", "the agent did not hand it over in time");
 	try {
-		const messages: AgentMessage[] = await run.messages();
-		await deps.store.putBlob(rollout.id, "transcript.json", Buffer.from(JSON.stringify(messages)));
+		if (run !== null) await inTime(attendant.keepTranscript(run), { ms, late });
 		await deps.store.putBlob(rollout.id, "agent.log", Buffer.from(await ready.agent.logTail()));
 	} catch (error) {
 		if (error instanceof RolloutError && error.boundary !== "agent") throw error;
-		record.emit({ type: "note", text: `the transcript could not be read at the end: ${messageOf(error)}` });
+		record.note(`the transcript could not be read at the end: ${messageOf(error)}`);
 	}
 }

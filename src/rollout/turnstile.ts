@@ -7,9 +7,10 @@ export class Turnstile {
 		this.#free = width;
 	}
 
-	async enter(): Promise<Disposable> {
+	async enter(signal?: AbortSignal): Promise<Disposable> {
+		signal?.throwIfAborted();
 		if (this.#free > 0) this.#free--;
-		else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+		else await this.#turn(signal);
 		let inside = true;
 		return {
 			[Symbol.dispose]: () => {
@@ -17,6 +18,23 @@ export class Turnstile {
 				inside = false;
 			},
 		};
+	}
+
+	/** Whoever gives up leaves the line; its place goes to the next. */
+	async #turn(signal: AbortSignal | undefined): Promise<void> {
+		const turn = Promise.withResolvers<void>();
+		const giveUp = () => {
+			const at = this.#waiting.indexOf(turn.resolve);
+			if (at >= 0) this.#waiting.splice(at, 1);
+			turn.reject(signal?.reason);
+		};
+		this.#waiting.push(turn.resolve);
+		signal?.addEventListener("abort", giveUp);
+		try {
+			await turn.promise;
+		} finally {
+			signal?.removeEventListener("abort", giveUp);
+		}
 	}
 
 	#leave(): void {
@@ -35,17 +53,16 @@ export class Turnstiles {
 		this.#width = width;
 	}
 
-	async enter(name: string): Promise<Disposable> {
+	async enter(name: string, signal?: AbortSignal): Promise<Disposable> {
 		const entry = this.#byName.get(name) ?? { turnstile: new Turnstile(this.#width), users: 0 };
 		this.#byName.set(name, entry);
 		entry.users++;
-		const turn = await entry.turnstile.enter();
-		return {
-			[Symbol.dispose]: () => {
-				turn[Symbol.dispose]();
-				entry.users--;
-				if (entry.users === 0) this.#byName.delete(name);
-			},
-		};
+		using stack = new DisposableStack();
+		stack.defer(() => {
+			entry.users--;
+			if (entry.users === 0) this.#byName.delete(name);
+		});
+		stack.use(await entry.turnstile.enter(signal));
+		return stack.move();
 	}
 }

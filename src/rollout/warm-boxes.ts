@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
 import type { BootedAgent } from "../agent/agent.ts";
+import { whenAborted } from "../agent/stopped.ts";
 import { isAbort, messageOf } from "../errors.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
+import { inTime, unresponsiveBox } from "./clock.ts";
 import {
 	bootAgent,
 	newKey,
@@ -17,10 +19,14 @@ import {
 import type { RolloutRecord } from "./record.ts";
 import type { Snapshot } from "./snapshot.ts";
 
+const SWEEP_EVERY_MS = 10_000;
+/** How long freezing or thawing may take. */
+const ANSWER_S = 10;
+
 export interface WarmOptions extends ReadyDeps {
 	/** Used when nothing on the shelves fits. */
 	cold: ReadyBoxes;
-	/** How many generic boxes to keep, and how many to make ahead for one task. */
+	/** How many generic boxes to keep, and how many to make ahead for tasks. */
 	size: number;
 	/** What a generic box is made for: the default backend, box and agent options. */
 	generic: RolloutRequest;
@@ -38,26 +44,35 @@ interface WarmBox extends AsyncDisposable {
 	setup: CommandResult[];
 }
 
+/** Boxes of one recipe, some of them still being made. */
+interface Shelf {
+	request: RolloutRequest;
+	boxes: Promise<WarmBox | null>[];
+}
+
 /**
  * Pays the agent's boot ahead of time. A box is thawed and checked alive when it is taken, replaced in the background, and never
  * used for a second rollout.
  */
 export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 	readonly #options: WarmOptions;
-	readonly #shelves = new Map<string, Promise<WarmBox | null>[]>();
+	readonly #generic: Shelf;
+	/** Primed boxes by recipe, no more than `size` in all. */
+	readonly #primed = new Map<string, Shelf>();
 	readonly #stop = new AbortController();
+	readonly #sweeping: NodeJS.Timeout;
 
 	constructor(options: WarmOptions) {
 		this.#options = options;
-		this.#fill(genericRecipe(options.generic), options.size, () => this.#make(options.generic, false));
+		this.#generic = { request: options.generic, boxes: [] };
+		this.#fill(this.#generic, options.size, false);
+		this.#sweeping = setInterval(() => void this.#sweep(), SWEEP_EVERY_MS).unref();
 	}
 
 	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
-		const exact = taskRecipe(request);
-		const general = genericRecipe(request);
 		record.phase("create");
-		const warm = (await this.#take(exact)) ?? (await this.#take(general));
-		void this.#restock(request, exact);
+		const warm = await this.#takeFor(request, signal);
+		void this.#restock(request);
 		if (warm === null) return await this.#options.cold.open(request, record, signal);
 		try {
 			return await finish(warm, request, record, signal);
@@ -69,44 +84,88 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 
 	/** Resolves when every box that is being made is on its shelf. */
 	async settled(): Promise<void> {
-		await Promise.all([...this.#shelves.values()].flat());
+		await Promise.all(this.#all());
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		this.#stop.abort();
-		const boxes = await Promise.all([...this.#shelves.values()].flat());
-		await Promise.all(boxes.map((warm) => warm?.[Symbol.asyncDispose]()));
+		clearInterval(this.#sweeping);
+		await Promise.all(this.#all().map((box) => this.#discard(box)));
+	}
+
+	async #takeFor(request: RolloutRequest, signal: AbortSignal): Promise<WarmBox | null> {
+		const primed = this.#primed.get(taskRecipe(request));
+		const warm = primed ? await this.#take(primed, signal) : null;
+		if (warm !== null) return warm;
+		const fits = genericRecipe(request) === genericRecipe(this.#options.generic);
+		return fits ? await this.#take(this.#generic, signal) : null;
 	}
 
 	/** A box that is still being made is nearer than a cold one, so it is waited for. */
-	async #take(recipe: string): Promise<WarmBox | null> {
-		const shelf = this.#shelves.get(recipe);
-		for (let next = shelf?.shift(); next !== undefined; next = shelf?.shift()) {
-			const warm = await next;
+	async #take(shelf: Shelf, signal: AbortSignal): Promise<WarmBox | null> {
+		signal.throwIfAborted();
+		using stop = whenAborted(signal);
+		for (let next = shelf.boxes.shift(); next !== undefined; next = shelf.boxes.shift()) {
+			const warm = await Promise.race([next, stop.fired]);
 			if (warm === null) continue;
-			if (await isAlive(warm)) return warm;
-			await warm[Symbol.asyncDispose]();
+			if (warm !== "stopped" && !signal.aborted && (await isAlive(warm))) return warm;
+			void this.#discard(next);
+			signal.throwIfAborted();
 		}
 		return null;
 	}
 
-	async #restock(request: RolloutRequest, exact: string): Promise<void> {
-		const { generic, size, warn } = this.#options;
+	async #restock(request: RolloutRequest): Promise<void> {
+		const { size, warn, upcoming } = this.#options;
 		try {
-			const wanted = Math.min(size, await this.#options.upcoming(request));
+			const wanted = await upcoming(request);
 			if (this.#stop.signal.aborted) return;
-			this.#fill(exact, wanted, () => this.#make(request, true));
-			this.#fill(genericRecipe(generic), size, () => this.#make(generic, false));
+			this.#fill(this.#generic, size, false);
+			if (wanted === 0) return;
+			const recipe = taskRecipe(request);
+			const shelf = this.#primed.get(recipe) ?? { request, boxes: [] };
+			const elsewhere = [...this.#primed.values()].filter((other) => other !== shelf);
+			const room = size - elsewhere.reduce((sum, { boxes }) => sum + boxes.length, 0);
+			this.#primed.set(recipe, shelf);
+			this.#fill(shelf, Math.min(wanted, room), true);
 		} catch (error) {
 			warn(`warm boxes could not be restocked: ${messageOf(error)}`);
 		}
 	}
 
-	#fill(recipe: string, count: number, make: () => Promise<WarmBox | null>): void {
-		const shelf = this.#shelves.get(recipe) ?? [];
-		while (shelf.length < count) shelf.push(make());
-		if (shelf.length > 0) this.#shelves.set(recipe, shelf);
-		else this.#shelves.delete(recipe);
+	/** Rollouts that were aborted, or run elsewhere, leave boxes behind that nobody will come for. */
+	async #sweep(): Promise<void> {
+		for (const [recipe, shelf] of this.#primed) {
+			const wanted = shelf.boxes.length === 0 ? 0 : await this.#wanted(shelf);
+			for (const box of shelf.boxes.splice(wanted)) void this.#discard(box);
+			if (shelf.boxes.length === 0) this.#primed.delete(recipe);
+		}
+	}
+
+	/** When that cannot be told, all of them are. */
+	async #wanted({ request }: Shelf): Promise<number> {
+		try {
+			return await this.#options.upcoming(request);
+		} catch (error) {
+			this.#options.warn(`warm boxes could not be counted: ${messageOf(error)}`);
+			return Number.POSITIVE_INFINITY;
+		}
+	}
+
+	#fill(shelf: Shelf, count: number, forTask: boolean): void {
+		while (shelf.boxes.length < count) shelf.boxes.push(this.#make(shelf.request, forTask));
+	}
+
+	#all(): Promise<WarmBox | null>[] {
+		return [this.#generic, ...this.#primed.values()].flatMap((shelf) => shelf.boxes);
+	}
+
+	async #discard(box: Promise<WarmBox | null>): Promise<void> {
+		try {
+			await (await box)?.[Symbol.asyncDispose]();
+		} catch (error) {
+			this.#options.warn(`a warm box could not be closed: ${messageOf(error)}`);
+		}
 	}
 
 	async #make(request: RolloutRequest, forTask: boolean): Promise<WarmBox | null> {
@@ -139,7 +198,7 @@ async function makeWarm(
 		using _priming = options.gateway.prime(box.id, key);
 		await agent.prime(WORKDIR.replace(HOME, box.home));
 	}
-	await box.freeze();
+	await inTime(box.freeze(), { ms: ANSWER_S * 1000, late: () => unresponsiveBox("freezing it", ANSWER_S) });
 	// Whatever is disposed of after this needs a box that can answer.
 	stack.defer(() => box.thaw());
 	const owned = stack.move();
@@ -148,7 +207,8 @@ async function makeWarm(
 
 async function isAlive(warm: WarmBox): Promise<boolean> {
 	try {
-		await warm.box.thaw();
+		const late = () => unresponsiveBox("thawing it", ANSWER_S);
+		await inTime(warm.box.thaw(), { ms: ANSWER_S * 1000, late });
 		return (await warm.box.exec(["true"], { timeoutMs: 2_000 })).exitCode === 0;
 	} catch {
 		return false;

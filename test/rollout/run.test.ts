@@ -1,0 +1,169 @@
+import { expect, test } from "vitest";
+import { RolloutError } from "../../src/errors.ts";
+import type { Deps } from "../../src/rollout/deps.ts";
+import type { ReadyBox } from "../../src/rollout/ready-box.ts";
+import { task } from "../fixtures/script.ts";
+import { changed, openStage, type Stage, scriptAgent } from "./fixture.ts";
+
+const never = () => new Promise<never>(() => {});
+const clocks = { createS: 20, setupS: 20, agentS: 20, verifyS: 20, teardownS: 20 };
+
+test("files the agent made unreadable do not keep the verifier from its verdict", async () => {
+	await using stage = await openStage(
+		scriptAgent("echo 42 > answer; mkdir d; echo 1 > d/f; chmod 000 d/f d; chmod 000 answer"),
+	);
+	const end = await stage.play(task({ verify: ["grep -q 42 answer", "test -e d/f"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1, failure: null });
+});
+
+test("an agent that removes its workdir gets its verdict all the same", async () => {
+	await using stage = await openStage(scriptAgent('cd / && rm -rf "$HOME/workdir"'));
+	const end = await stage.play(task({ verify: ["test -e answer"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 0, failure: null });
+	expect(end.notes).toEqual([expect.stringContaining("the files of the workdir could not be kept")]);
+});
+
+test("a file the agent removed stays removed for the verifier", async () => {
+	await using stage = await openStage(scriptAgent("rm given"));
+	const files = [{ path: "given", content: "x" }];
+	const end = await stage.play(task({ files, verify: ["! test -e given"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
+test("an artifact outside home is the task's fault", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const end = await stage.play(task({ artifacts: ["/home/user/../etc"], verify: ["true"], clocks }));
+	expect(end).toMatchObject({ outcome: "failed", failure: { boundary: "task", code: "bad_path" } });
+});
+
+test("a box that cannot be closed changes nothing of how the rollout ended", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer"));
+	const end = await stage.play(task({ verify: ["test -e answer"], clocks }), {
+		change: withReady((ready) =>
+			changed(ready, {
+				async [Symbol.asyncDispose]() {
+					await ready[Symbol.asyncDispose]();
+					throw new Error("the engine is gone");
+				},
+			}),
+		),
+	});
+	expect(end).toMatchObject({ outcome: "completed", reward: 1, failure: null });
+	expect(end.notes).toEqual(["the agent's box could not be closed: the engine is gone"]);
+});
+
+test("a box that no longer answers when its processes have to end is given up after the teardown clock", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const end = await stage.play(task({ verify: ["true"], clocks: { ...clocks, teardownS: 0.2 } }), {
+		change: withReady((ready) => changed(ready, { box: changed(ready.box, { killAll: never }) })),
+	});
+	expect(end.failure).toMatchObject({ boundary: "sandbox", code: "box_unresponsive", retryable: true });
+});
+
+test("an agent that never takes the prompt runs out of the agent's time", async () => {
+	await using stage = await openStage(scriptAgent("true", { begin: never }));
+	const end = await stage.play(task({ clocks: { ...clocks, agentS: 0.2 } }));
+	expect(end).toMatchObject({ outcome: "timeout", failure: null });
+});
+
+test("an abort that comes while the agent is starting is an abort", async () => {
+	const stop = new AbortController();
+	await using stage = await openStage(
+		scriptAgent("true", {
+			begin: async () => {
+				stop.abort();
+				return await never();
+			},
+		}),
+	);
+	const end = await stage.play(task({ clocks }), { stop: stop.signal });
+	expect(end).toMatchObject({ outcome: "aborted", failure: null, reward: null });
+});
+
+test("an abort during setup is an abort, not a failed setup", async () => {
+	await expectAborted({ setup: ["true", "sleep 60"] }, "setup-end");
+});
+
+test("an abort during verification is an abort, not a failed check", async () => {
+	await expectAborted({ verify: ["true", "sleep 60"] }, "verify-end");
+});
+
+test("an agent that aborts itself is verified like any other", async () => {
+	const agent = scriptAgent("echo 42 > answer");
+	const boot: typeof agent.boot = async (...args) => {
+		const booted = await agent.boot(...args);
+		return {
+			...booted,
+			begin: async (...prompt) => {
+				const run = await booted.begin(...prompt);
+				const wait: typeof run.wait = async (signal) => ({ ...(await run.wait(signal)), outcome: "aborted" });
+				return { ...run, wait };
+			},
+		};
+	};
+	await using stage = await openStage({ ...agent, boot });
+	const end = await stage.play(task({ verify: ["test -e answer"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
+test("a store that takes no more events is a failure to be retried, not an abort", async () => {
+	await using stage = await openStage(scriptAgent("sleep 60"));
+	const append: Deps["store"]["append"] = async (id, attempt, events) => {
+		if (events.some((event) => event.type === "phase-start" && event.phase === "agent"))
+			throw new Error("disk full");
+		return await stage.store.append(id, attempt, events);
+	};
+	const end = await stage.play(task({ clocks }), {
+		change: (deps) => ({ ...deps, store: changed(deps.store, { append }) }),
+	});
+	expect(end).toMatchObject({ outcome: "failed", failure: { code: "store_failed", retryable: true } });
+});
+
+test("a home that is larger than its box may be is not copied to the host", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const setup = ["for i in 1 2 3; do truncate -s 40M hole$i; done"];
+	const end = await stage.play(task({ setup, box: { diskMb: 16 }, clocks }));
+	expect(end).toMatchObject({ outcome: "failed", failure: { boundary: "sandbox", code: "disk_full" } });
+});
+
+test("what abandoned work still says after the end is not written down", async () => {
+	const said = Promise.withResolvers<void>();
+	await using stage = await openStage(scriptAgent("true"));
+	const end = await stage.play(task({ verify: ["true"], clocks: { ...clocks, verifyS: 0.1 } }), {
+		change: (deps) => ({
+			...deps,
+			verify: async (_task, _clean, { onResult }) => {
+				await said.promise;
+				onResult({ cmd: "late", exitCode: 0, stdout: "", stderr: "", durationS: 0 });
+				throw new RolloutError("verifier", "verifier_failed", "late");
+			},
+		}),
+	});
+	said.resolve();
+	expect(end).toMatchObject({ outcome: "failed", failure: { boundary: "verifier" } });
+	const { items } = await stage.store.list({}, { limit: 1 });
+	const events = await stage.store.events(items[0]!.id, { after: 0, limit: 100 });
+	expect(events.map((event) => event.type)).not.toContain("verify-end");
+});
+
+function withReady(change: (ready: ReadyBox) => ReadyBox): (deps: Deps) => Deps {
+	return (deps) => ({
+		...deps,
+		boxes: { open: async (...args) => change(await deps.boxes.open(...args)) },
+	});
+}
+
+/** Stops the rollout when it tells of the first command. */
+async function expectAborted(fields: Parameters<typeof task>[0], event: string): Promise<void> {
+	const stop = new AbortController();
+	await using stage: Stage = await openStage(scriptAgent("true"));
+	const append: Deps["store"]["append"] = async (id, attempt, events) => {
+		if (events.some(({ type }) => type === event)) stop.abort();
+		return await stage.store.append(id, attempt, events);
+	};
+	const end = await stage.play(task({ ...fields, clocks }), {
+		stop: stop.signal,
+		change: (deps) => ({ ...deps, store: changed(deps.store, { append }) }),
+	});
+	expect(end).toMatchObject({ outcome: "aborted", reward: null, failure: null });
+}
