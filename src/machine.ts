@@ -41,10 +41,13 @@ export function openMachine(options: MachineOptions): Machine {
 	const providers = new Map<string, Promise<SandboxProvider>>();
 
 	function provider(backend: string): Promise<SandboxProvider> {
-		const known =
-			providers.get(backend) ?? openProvider(backend, config.env, warn).then((opened) => stack.use(opened));
-		providers.set(backend, known);
-		return known;
+		const known = providers.get(backend);
+		if (known) return known;
+		const opening = openProvider(backend, config.env, warn).then((opened) => stack.use(opened));
+		providers.set(backend, opening);
+		// What was missing may be there the next time.
+		opening.catch(() => providers.delete(backend));
+		return opening;
 	}
 
 	async function reap(): Promise<void> {

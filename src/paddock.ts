@@ -161,7 +161,8 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);
-			return await queue.work({ workerId, capacity, handle });
+			// Closed without being drained, it still hands its rollouts back before their boxes and the gateway go.
+			return owned.use(await queue.work({ workerId, capacity, handle }));
 		},
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),
