@@ -17,6 +17,7 @@ import { answerPriming } from "./prime.ts";
 import { originOf } from "./purpose.ts";
 import { Refusal } from "./refusal.ts";
 import { type AgentRequest, relay } from "./relay.ts";
+import { refuseReaching } from "./remote.ts";
 import { AgentReply } from "./reply.ts";
 import type { RolloutTap } from "./tap.ts";
 
@@ -90,6 +91,7 @@ export class Handler {
 		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
 		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, holding);
 		const body = parseBody(bytes);
+		refuseReaching(body);
 		const origin = originOf(request.headers, body);
 		return { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
 	}

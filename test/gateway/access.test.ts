@@ -142,3 +142,39 @@ test("the agent's key and our own header never go upstream; the endpoint's key d
 	expect(headers["x-paddock-agent"]).toBeUndefined();
 	expect(JSON.stringify(headers)).not.toContain(tap.key);
 });
+
+const user = (...content: object[]) => ({ messages: [{ role: "user", content }] });
+
+test.each([
+	["a picture at an address", user({ type: "image_url", image_url: { url: "http://10.0.0.1/x.png" } })],
+	["a file of the engine's machine", user({ type: "video_url", video_url: { url: "file:///etc/passwd" } })],
+	["an address as Anthropic spells it", user({ type: "image", source: { type: "url", url: "https://x/y" } })],
+	[
+		"an address inside a tool's result",
+		user({ type: "tool_result", content: [{ type: "image", source: { type: "url", url: "https://x" } }] }),
+	],
+	[
+		"an address in a response's input",
+		{ input: [{ role: "user", content: [{ type: "input_file", file_url: "https://x" }] }] },
+	],
+	["a search by the provider", { ...CHAT, web_search_options: {} }],
+	["a tool at the provider", { ...CHAT, tools: [{ type: "mcp", server_url: "https://evil.example" }] }],
+])("%s is no way around a box without network", async (_what, body) => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const answer = await station.ask(tap.key, body);
+	expect(answer).toMatchObject({ status: 400, text: expect.stringContaining("remote_content") });
+	expect(station.upstream.received).toEqual([]);
+});
+
+test("a picture inside the request, and words about addresses, pass", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const picture = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
+	const words = { type: "text", text: '{"url":"https://example.org"}' };
+	const messages = [
+		...user(picture, words).messages,
+		{ role: "tool", tool_call_id: "1", content: "url: http://x" },
+	];
+	expect((await station.ask(tap.key, { ...CHAT, messages })).status).toBe(200);
+});
