@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../model/task.ts";
-import { type Cgroup, freezeCgroup, killCgroup } from "./cgroup.ts";
+import { type Cgroup, freezeCgroup, killCgroup, weighCgroup } from "./cgroup.ts";
 import type { InitConfig, Launched } from "./launch.ts";
 import { killProcess } from "./orphans.ts";
 import type { Staged } from "./staging.ts";
@@ -70,6 +70,7 @@ export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 		},
 		freeze: () => setFrozen(true),
 		thaw: async () => {
+			await weighCgroup(plan.cgroup, false);
 			await setFrozen(false);
 		},
 	};

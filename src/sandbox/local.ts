@@ -7,7 +7,7 @@ import { findAgentBinary } from "../host/binary.ts";
 import { type BoxSpec, HOME } from "../model/task.ts";
 import { openBox } from "./box.ts";
 import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
-import { type Limits, makeCgroup, planCgroup, toLimits } from "./cgroup.ts";
+import { type Limits, makeCgroup, planCgroup, toLimits, weighCgroup } from "./cgroup.ts";
 import { Egress } from "./egress.ts";
 import {
 	baseEnv,
@@ -73,6 +73,7 @@ class LocalProvider implements SandboxProvider {
 		try {
 			await mkdir(runDirectory, { recursive: true, mode: 0o711 });
 			await makeCgroup(lease.cgroup, limits);
+			if (options.isAhead) await weighCgroup(lease.cgroup, true);
 		} catch (error) {
 			await release();
 			throw error;

@@ -97,6 +97,8 @@ export interface OpenOptions {
 	signal?: AbortSignal;
 	/** The verifier's box needs no gateway and no agent. */
 	role?: "agent" | "verifier";
+	/** Made ahead of its time: until it is thawed it yields the processors to boxes that are at work. */
+	isAhead?: boolean;
 }
 
 export interface Availability {
