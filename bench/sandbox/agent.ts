@@ -29,8 +29,9 @@ export async function benchAgent(print: (text: string) => void): Promise<void> {
 	for (let round = 0; round < ROUNDS; round++) {
 		// The pool fills in the background; a trainer's next group comes later than this too.
 		await delay(REFILL_MS);
-		const [generic, ...primed] = await rollouts(warm.paddock, model, 3, "sandbox-open");
-		note("box, generic warm", generic!);
+		note("box, generic warm", (await rollouts(warm.paddock, model, 1, "sandbox-open"))[0]!);
+		await delay(REFILL_MS);
+		const [, ...primed] = await rollouts(warm.paddock, model, 3, "sandbox-open");
 		for (const figures of primed) note("box, primed for its task", figures);
 	}
 	printTable(print, rows);
@@ -52,7 +53,7 @@ function printTable(print: (text: string) => void, rows: Record<string, Figures[
 	}
 	print("");
 	print(
-		"A box's clock starts when a worker takes the rollout: opening, staging, snapshot and boot are all in it.",
+		"A cold box's clock starts when a worker takes the rollout: opening, staging, snapshot and boot are in it. A warm box's starts when it has been taken, thawed and found alive.",
 	);
 }
 

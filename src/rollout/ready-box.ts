@@ -53,6 +53,7 @@ export async function openBox(
 	deps: Pick<ReadyDeps, "provider"> & Partial<Pick<ReadyDeps, "gateway">>,
 	request: RolloutRequest,
 	signal: AbortSignal,
+	options: { isAhead?: boolean } = {},
 ): Promise<Sandbox> {
 	const { task } = request;
 	const { gateway } = deps;
@@ -66,6 +67,7 @@ export async function openBox(
 		await (await deps.provider(request.sandbox)).open({
 			spec: task.box,
 			signal: AbortSignal.any([signal, clock]),
+			...options,
 			...(gateway
 				? { onGateway: (connection, boxId) => gateway.accept(connection, boxId) }
 				: { role: "verifier", onGateway: (connection) => connection.destroy() }),

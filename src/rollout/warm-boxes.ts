@@ -186,7 +186,7 @@ async function makeWarm(
 	signal: AbortSignal,
 ): Promise<WarmBox> {
 	await using stack = new AsyncDisposableStack();
-	const box = stack.use(await openBox(options, request, signal));
+	const box = stack.use(await openBox(options, request, signal, { isAhead: true }));
 	const setup: CommandResult[] = [];
 	const given = forTask
 		? stack.use(await prepare(request.task, box, (result) => setup.push(result), signal))
