@@ -7,6 +7,7 @@ import type { AgentEnd, AgentListener, AgentMessage, AgentRun, BootedAgent } fro
 import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
 import { agentEnvironment, agentFiles } from "./opencode-config.ts";
+import { isSessionId } from "./serve-client.ts";
 import { whenAborted } from "./stopped.ts";
 
 /** A killed command is reported at once, unless the box no longer answers. */
@@ -148,7 +149,7 @@ class CommandRun implements AgentRun {
 		} catch {
 			return; // What tools print can end up here; the log has it.
 		}
-		if (this.#sessionId === null && typeof event.sessionID === "string") {
+		if (this.#sessionId === null && isSessionId(event.sessionID)) {
 			this.#sessionId = event.sessionID;
 			this.#listener.onSession(event.sessionID);
 		}

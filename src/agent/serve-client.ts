@@ -38,7 +38,7 @@ export class ServeClient {
 		const session = (await this.#json("POST", "/session", title === null ? {} : { title })) as {
 			id?: unknown;
 		};
-		if (typeof session.id !== "string") throw new Error("opencode serve made a session without an id");
+		if (!isSessionId(session.id)) throw new Error("opencode serve made a session without an id");
 		return session.id;
 	}
 
@@ -179,6 +179,11 @@ class StreamAgent extends HttpAgent {
 		);
 		return undefined;
 	}
+}
+
+/** It becomes part of paths and a column of the store, and it comes out of a box. */
+export function isSessionId(value: unknown): value is string {
+	return typeof value === "string" && /^[A-Za-z0-9_-]{1,100}$/.test(value);
 }
 
 async function readText(response: IncomingMessage): Promise<string> {

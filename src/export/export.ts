@@ -135,8 +135,13 @@ async function* doneRollouts(
 async function openSink(format: ExportFormat, target: Writable | string): Promise<RowSink<unknown>> {
 	const destination = await Destination.open(target);
 	if (format !== "parquet") return new LineSink(destination);
-	const sink: RowSink<SampleRow> = await ParquetSink.open(destination);
-	return sink as RowSink<unknown>;
+	try {
+		const sink: RowSink<SampleRow> = await ParquetSink.open(destination);
+		return sink as RowSink<unknown>;
+	} catch (error) {
+		await destination[Symbol.asyncDispose]();
+		throw error;
+	}
 }
 
 function count(report: ExportReport, rollout: Rollout, rows: number, reason: string): void {

@@ -69,7 +69,8 @@ function sentinelFault({ logprobs, invalidTokens }: ModelCall): string | null {
 		if (!Number.isFinite(logprob) || logprob <= SENTINEL) wrong.add(position);
 	});
 	if (wrong.size === 0) return null;
-	return `${wrong.size} of ${logprobs.length} tokens have no true logprob (first at ${Math.min(...wrong)})`;
+	const first = [...wrong].reduce((least, position) => Math.min(least, position));
+	return `${wrong.size} of ${logprobs.length} tokens have no true logprob (first at ${first})`;
 }
 
 /** Raw logprobs are from before temperature and cut-offs: with those in use they are not what was sampled from. */

@@ -1,15 +1,22 @@
 import type { CommandResult } from "../model/event.ts";
+import { HOME } from "../model/task.ts";
 import type { ExecOptions, ExecResult, Sandbox } from "../sandbox/sandbox.ts";
 
 const TAIL_CHARACTERS = 4_000;
 
-/** Runs one of the task's shell commands in the box; whatever it does is a result. */
+/**
+ * Runs one of the task's shell commands in the box; whatever it does is a result. Tasks may say /home/user in every backend, so a
+ * box with another home is meant by it.
+ */
 export async function runCommand(
 	box: Sandbox,
 	command: string,
 	options: ExecOptions,
 ): Promise<CommandResult> {
-	const result = await box.exec(command, { ...options, maxOutputBytes: 64 * 1024 });
+	const result = await box.exec(command.replaceAll(HOME, box.home), {
+		...options,
+		maxOutputBytes: 64 * 1024,
+	});
 	return {
 		cmd: command,
 		exitCode: exitCodeOf(result),
