@@ -7,8 +7,18 @@
  * first frame: { folder, folders, files: { name: base64 }, sockets: { door: path }, argv, env, silenceMs, patienceMs, socketOwner? }.
  */
 
+import * as ffi from "bun:ffi";
 import { spawn } from "node:child_process";
-import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+	chmodSync,
+	chownSync,
+	closeSync,
+	mkdirSync,
+	readFileSync,
+	readSync,
+	rmSync,
+	writeFileSync,
+} from "node:fs";
 import net from "node:net";
 import { join } from "node:path";
 
@@ -25,9 +35,11 @@ const WORDS = 9;
 const HEADER_BYTES = 9;
 const WINDOW_BYTES = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
+const F_DUPFD_CLOEXEC = 1030;
 
+const libc = openLibc();
 const asLines = process.argv[2] === "lines";
-/** Stream number → { socket, credit, owed, waiting, over, told, discarded }. */
+/** Stream number → { socket, spare, credit, owed, waiting, over, told, discarded }. */
 const streams = new Map();
 let lastStream = 0;
 let config = null;
@@ -161,7 +173,8 @@ function startTime() {
 function admit(door, socket) {
 	lastStream += 1;
 	const id = lastStream;
-	const stream = { socket, credit: WINDOW_BYTES, owed: 0, waiting: null };
+	const spare = libc.fcntl(socket._handle.fd, F_DUPFD_CLOEXEC, 0);
+	const stream = { socket, spare, credit: WINDOW_BYTES, owed: 0, waiting: null };
 	streams.set(id, stream);
 	send(OPEN, id, Buffer.from(door));
 	socket.on("data", (chunk) => {
@@ -196,8 +209,9 @@ function pull(id) {
 function finish(id, type) {
 	const stream = streams.get(id);
 	if (stream === undefined) return;
+	readRest(stream);
 	if (stream.over !== CLOSE) stream.over = type;
-	if (stream.waiting === null) conclude(id, stream);
+	pull(id);
 }
 
 function conclude(id, stream) {
@@ -205,6 +219,29 @@ function conclude(id, stream) {
 	stream.told = stream.over;
 	send(stream.over, id, Buffer.alloc(0));
 	if (stream.over === CLOSE) streams.delete(id);
+}
+
+/**
+ * When the other end closes a socket that is paused, this runtime drops what it has not read yet; through a second
+ * descriptor it can still be had. At most what the kernel holds for one socket.
+ */
+function readRest(stream) {
+	if (stream.spare < 0) return;
+	const rest = [];
+	try {
+		for (;;) {
+			const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+			const length = readSync(stream.spare, buffer, 0, buffer.length, null);
+			if (length === 0) break;
+			rest.push(buffer.subarray(0, length));
+		}
+	} catch {
+		// Nothing is left, or we hung up first.
+	}
+	closeSync(stream.spare);
+	stream.spare = -1;
+	if (rest.length === 0 || stream.discarded) return;
+	stream.waiting = Buffer.concat(stream.waiting === null ? rest : [stream.waiting, ...rest]);
 }
 
 /** Nobody listens any more; what the box still says is read and dropped, so that its end is noticed. */
@@ -254,4 +291,15 @@ function readFrames(input, handle) {
 			handle(frame.readUInt8(0), frame.readUInt32BE(1), frame.subarray(HEADER_BYTES));
 		}
 	});
+}
+
+function openLibc() {
+	for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
+		try {
+			return ffi.dlopen(name, { fcntl: { args: ["i32", "i32", "i32"], returns: "i32" } }).symbols;
+		} catch {
+			// The next name.
+		}
+	}
+	throw new Error("no libc found");
 }

@@ -1,4 +1,4 @@
-import { PassThrough } from "node:stream";
+import { type Duplex, PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { BoxSpec } from "../model/task.ts";
@@ -43,7 +43,7 @@ export async function startContainer(engine: Engine, plan: ContainerPlan): Promi
 			output.once("error", end);
 		});
 		await container.start();
-		return toLaunched(engine, container, plan, exited);
+		return toLaunched(engine, container, plan, exited, () => (output as Duplex).destroy());
 	} catch (error) {
 		await removeContainer(engine, plan.name).catch(() => {});
 		throw engineFailed(error, engine.socket);
@@ -55,6 +55,7 @@ function toLaunched(
 	container: Docker.Container,
 	plan: ContainerPlan,
 	exited: Promise<string>,
+	hangUp: () => void,
 ): Launched {
 	let frozen = false;
 	const thaw = async () => {
@@ -69,12 +70,16 @@ function toLaunched(
 			// A frozen process dies only when it is thawed.
 			await thaw().catch(() => {});
 			await removeContainer(engine, plan.name);
+			hangUp();
 			await exited;
 		},
 		freeze: async () => {
-			await container.pause();
-			frozen = true;
-			return true;
+			// Some engines lack what it takes; their boxes then simply stay awake.
+			frozen = await container.pause().then(
+				() => true,
+				() => false,
+			);
+			return frozen;
 		},
 		thaw,
 	};

@@ -101,7 +101,10 @@ class DockerProvider implements SandboxProvider {
 			await this.#destroy(lease);
 			await dropLease(path);
 		};
-		await mkdir(runDirectory, { recursive: true, mode: 0o711 });
+		await mkdir(runDirectory, { recursive: true, mode: 0o711 }).catch(async (error) => {
+			await dropLease(path);
+			throw error;
+		});
 		const box = await openBox({
 			id: boxId,
 			backend: this.name,

@@ -21,6 +21,7 @@ export async function openTunnel(machine: Machine, doors: Doors, order: BridgeOr
 	const outbox = new Outbox();
 	const tunnel = new Tunnel((bytes) => outbox.push(bytes), doors, order);
 	let complaints = "";
+	let forget = () => {};
 	const handle = await machine.commands.run(START, {
 		background: true,
 		stdin: true,
@@ -34,7 +35,7 @@ export async function openTunnel(machine: Machine, doors: Doors, order: BridgeOr
 			complaints = (complaints + text).slice(-1000);
 		},
 	});
-	const forget = () => forgetOutput(handle);
+	forget = () => forgetOutput(handle);
 	outbox.onFailure = (error) => tunnel.close(`the tunnel to the box broke: ${messageOf(error)}`);
 	outbox.start((bytes) => handle.sendStdin(bytes));
 	void handle.wait().then(

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { readFile, stat } from "node:fs/promises";
 import { Readable } from "node:stream";
@@ -85,7 +85,7 @@ async function install(
 	const target = `${folder}/${name}`;
 	const present = await connection.script(`stat -c %s ${quote(target)} 2>/dev/null`);
 	if (present.stdout.trim() === `${size}`) return target;
-	const part = `${target}.${process.pid}-${Date.now().toString(36)}`;
+	const part = `${target}.${randomBytes(8).toString("hex")}`;
 	const receive = `umask 077; mkdir -p ${quote(folder)} && cat > ${quote(part)} && sha256sum ${quote(part)}`;
 	const source = typeof content === "string" ? createReadStream(content) : Readable.from([content]);
 	const received = await connection.run(`/bin/sh -c ${quote(receive)}`, source);

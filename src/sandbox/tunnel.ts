@@ -22,7 +22,8 @@ export const BRIDGE_SOURCE = fileURLToPath(new URL("./bridge.js", import.meta.ur
 const HEADER_BYTES = 9;
 /** The other end may be hostile: more than this is no frame of the bridge's. */
 const MAX_FRAME_BYTES = 256 * 1024;
-const MAX_STREAMS = 4096;
+/** Each may hold a window of the host's memory. */
+const MAX_STREAMS = 256;
 const PING_EVERY_MS = 5_000;
 /** A guardian that has heard nothing for so long ends its box; a host that has, gives it up. */
 export const SILENCE_MS = 60_000;
