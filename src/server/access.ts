@@ -19,9 +19,18 @@ export type Refusal = { status: 401 | 403; code: string; detail: string };
 /** Probes of containers cannot carry a token; these say nothing but that the server is up. */
 const OPEN_PATHS = new Set(["/health", "/api/v1/health"]);
 
+/** Shorter ones can be found by trying. */
+const MIN_TOKEN = 8;
+
 /** Refuses to listen beyond loopback without a token. */
 export function requireTokenFor(host: string, token: string | null): void {
-	if (token !== null || isLoopbackName(host)) return;
+	if (isLoopbackName(host)) return;
+	if (token !== null && token.length < MIN_TOKEN)
+		throw new UsageError(
+			`listening on ${host} needs a PADDOCK_TOKEN of at least ${MIN_TOKEN} characters`,
+			"token_required",
+		);
+	if (token !== null) return;
 	throw new UsageError(
 		`listening on ${host} needs a token: set PADDOCK_TOKEN, or listen on 127.0.0.1`,
 		"token_required",

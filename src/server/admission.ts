@@ -1,3 +1,5 @@
+import { isAbsolute } from "node:path";
+import type { Task } from "../model/task.ts";
 import type { Paddock } from "../paddock.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -54,5 +56,15 @@ export function requireModest(content: unknown, copies: number): void {
 		413,
 		"submission_too_large",
 		`${copies} copies of this would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or smaller tasks`,
+	);
+}
+
+/** A folder of this machine becomes an image that the agent can read: callers with a token may be anywhere, and may not name one. */
+export function requireImageNames(tasks: readonly Task[], token: string | null): void {
+	if (token === null || !tasks.some((task) => isAbsolute(task.box.image ?? ""))) return;
+	throw new ProblemError(
+		422,
+		"image_folder_refused",
+		"box.image names a folder of this machine: build the image there and send its name",
 	);
 }

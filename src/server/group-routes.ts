@@ -13,7 +13,7 @@ import {
 } from "../api/groups.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { Batch } from "../model/rollout.ts";
-import { requireModest } from "./admission.ts";
+import { requireImageNames, requireModest } from "./admission.ts";
 import type { Door, Store } from "./door.ts";
 import { mount } from "./mount.ts";
 import { notFound } from "./problem.ts";
@@ -47,6 +47,7 @@ export function mountGroups(app: OpenAPIHono, door: Door): void {
 		const { n, labels } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], body.idempotencyKey);
 		requireModest(body.tasks, body.endpoints.length * n);
+		requireImageNames(body.tasks, paddock.config.token);
 		const requests = toRequests(body);
 		const options = { n, labels, ...(idempotencyKey ? { idempotencyKey } : {}) };
 		const made = await admission.admit(requests.length * n, () => paddock.submitBatch(requests, options));

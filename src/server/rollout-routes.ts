@@ -12,7 +12,7 @@ import {
 import type { Query } from "../api/route.ts";
 import { UsageError } from "../errors.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { requireModest } from "./admission.ts";
+import { requireImageNames, requireModest } from "./admission.ts";
 import { type Door, requireRollout, type Store, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
 import { notFound } from "./problem.ts";
@@ -25,6 +25,7 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 		const idempotencyKey = oneKey(headers["idempotency-key"], keyInBody);
 		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
 		requireModest(request, n);
+		requireImageNames([request.task], paddock.config.token);
 		const made = await admission.admit(n, () => paddock.submit(request, options));
 		return { rollouts: made.rollouts.map(toRow), group: made.group };
 	});

@@ -106,5 +106,6 @@ describe("with a token", () => {
 test.each(["0.0.0.0", "::", "192.168.1.2", "example.com"])("listening on %s needs a token", (host) => {
 	expect(() => requireTokenFor(host, null)).toThrow(/PADDOCK_TOKEN/);
 	expect(() => requireTokenFor(host, TOKEN)).not.toThrow();
+	expect(() => requireTokenFor(host, "guess")).toThrow(/at least 8/);
 	expect(isLoopbackName(host)).toBe(false);
 });

@@ -78,3 +78,20 @@ test("a body within its limit may not become gigabytes of copies", async () => {
 	expect(await problemOf(refused)).toMatchObject({ status: 413, code: "submission_too_large" });
 	expect((await postJson(app, "/api/v1/rollouts", { ...large, n: 2 })).status).toBe(201);
 });
+
+test("a caller with a token names images, not folders of the server's machine", async () => {
+	await using guarded = await openFakePaddock({ token: "secret-token" });
+	const { task, ...rest } = request();
+	const folder = { ...task, box: { image: "/srv/secrets" } };
+	const bearer = { authorization: "Bearer secret-token" };
+	for (const [path, body] of [
+		["/api/v1/rollouts", { ...rest, task: folder }],
+		["/api/v1/batches", { tasks: [task, folder], endpoints: [rest.endpoint] }],
+	] as const)
+		expect(await problemOf(postJson(createApp(guarded), path, body, bearer))).toMatchObject({
+			status: 422,
+			code: "image_folder_refused",
+		});
+	const named = { ...rest, task: { ...task, box: { image: "python:3.12" } } };
+	expect((await postJson(createApp(guarded), "/api/v1/rollouts", named, bearer)).status).toBe(201);
+});
