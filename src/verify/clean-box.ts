@@ -12,8 +12,7 @@ const MAX_REWARD_BYTES = 64 * 1024;
 export const verify: Verify = async (task, clean, { signal, onResult }) =>
 	await within("verifier", "verifier_failed", async () => {
 		const at = (path: string) => path.replace(HOME, clean.home);
-		await clean.exec(["rm", "-rf", at(TESTS_DIR), at(VERIFIER_LOG_DIR)], { signal });
-		await clean.exec(["mkdir", "-p", at(TESTS_DIR), at(VERIFIER_LOG_DIR), at(WORKDIR)], { signal });
+		await makeRoom(clean, at(TESTS_DIR), at(VERIFIER_LOG_DIR), at(WORKDIR), signal);
 		await stageFiles(clean, task.tests, at(TESTS_DIR));
 		const results: CommandResult[] = [];
 		for (const command of verifyCommands(task)) {
@@ -33,6 +32,23 @@ export const verify: Verify = async (task, clean, { signal, onResult }) =>
 			stderr: results.map((result) => result.stderr).join(""),
 		};
 	});
+
+/** An artifact of the agent's may lie there, write-protected: a reward it brought along must not stay. */
+async function makeRoom(
+	clean: Sandbox,
+	tests: string,
+	logs: string,
+	workdir: string,
+	signal: AbortSignal,
+): Promise<void> {
+	const script =
+		'chmod u+rwx "$HOME" "$1/.." "$2/.."; chmod -R u+rwX "$1" "$2"; rm -rf "$1" "$2" && mkdir -p "$1" "$2" "$3"';
+	const argv = ["bash", "-c", `{ ${script}; } 2>&1`, "bash", tests, logs, workdir];
+	const { exitCode, stdout } = await clean.exec(argv, { signal });
+	if (exitCode === 0) return;
+	const message = `the verifier's folders could not be made: ${stdout.trim().slice(-500)}`;
+	throw new RolloutError("verifier", "verifier_failed", message);
+}
 
 const NO_REWARD_FILES: RewardFiles = { json: null, txt: null };
 
@@ -75,7 +91,13 @@ export async function stageFiles(box: Sandbox, files: readonly TaskFile[], folde
 	);
 }
 
+/** What is there and cannot be read is a reward that cannot be believed. */
 async function readSmall(box: Sandbox, path: string): Promise<string | null> {
 	if (!(await box.exists(path))) return null;
-	return (await box.readFile(path, { maxBytes: MAX_REWARD_BYTES })).toString("utf8");
+	try {
+		return (await box.readFile(path, { maxBytes: MAX_REWARD_BYTES })).toString("utf8");
+	} catch (error) {
+		if (!(error instanceof RolloutError) || error.retryable) throw error;
+		throw new RolloutError("verifier", "bad_reward", `${path}: ${error.message}`, { cause: error });
+	}
 }

@@ -1,19 +1,40 @@
 import { expect, test } from "vitest";
+import { openLocalProvider } from "../../src/sandbox/local.ts";
 import { openProcessProvider } from "../../src/sandbox/process.ts";
+import type { OpenOptions } from "../../src/sandbox/sandbox.ts";
 import { verify } from "../../src/verify/clean-box.ts";
 import { task } from "../fixtures/script.ts";
 
+const options = { signal: new AbortController().signal, onResult: () => {} };
+
+const CLEAN: OpenOptions = {
+	spec: task().box,
+	role: "verifier",
+	onGateway: (connection) => connection.destroy(),
+};
+
 test("a task may say /home/user in a box whose home is elsewhere", async () => {
 	await using provider = await openProcessProvider({ warn: () => {} });
-	await using clean = await provider.open({
-		spec: task().box,
-		role: "verifier",
-		onGateway: (connection) => connection.destroy(),
-	});
+	await using clean = await provider.open(CLEAN);
 	const tests = [{ path: "test.sh", content: "exit 0\n" }];
-	const options = { signal: new AbortController().signal, onResult: () => {} };
 	const { reward, results } = await verify(task({ tests }), clean, options);
 	expect(clean.home).not.toBe("/home/user");
 	expect(reward).toBe(1);
 	expect(results.map((result) => result.cmd)).toEqual(["bash /home/user/tests/test.sh"]);
+});
+
+test("a reward that cannot be read as a file is the verifier's failure", async () => {
+	await using provider = await openLocalProvider();
+	await using clean = await provider.open(CLEAN);
+	const verdict = verify(task({ verify: ["mkdir ~/logs/verifier/reward.json"] }), clean, options);
+	await expect(verdict).rejects.toMatchObject({ boundary: "verifier", code: "bad_reward" });
+});
+
+test("a write-protected reward that was there before is gone when the verifier begins", async () => {
+	await using provider = await openLocalProvider();
+	await using clean = await provider.open(CLEAN);
+	await clean.exec("mkdir -p ~/logs/verifier && echo 1 > ~/logs/verifier/reward.txt");
+	await clean.exec("chmod 444 ~/logs/verifier/reward.txt && chmod 555 ~/logs/verifier ~/logs");
+	const claims = task({ verify: ["false # the agent's own reward.txt"] });
+	expect((await verify(claims, clean, options)).reward).toBe(0);
 });
