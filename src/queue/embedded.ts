@@ -59,7 +59,7 @@ class EmbeddedQueue implements Queue {
 		this.#retryDelayMs = options.retryDelayMs ?? 1_000;
 		this.#onError = options.onError ?? ((error) => process.emitWarning(String(error), "HandlerWarning"));
 		this.#table.announce(this.#key, this.#identity, Date.now());
-		this.#heartbeat = setInterval(() => this.#beat(), HEARTBEAT_MS).unref();
+		this.#heartbeat = setInterval(() => this.#careful(() => this.#beat()), HEARTBEAT_MS).unref();
 	}
 
 	async enqueue(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {
@@ -85,7 +85,7 @@ class EmbeddedQueue implements Queue {
 		if (this.#adopts) {
 			this.#adopt();
 			await this.#reconcile();
-			this.#poll ??= setInterval(() => this.#lookAround(), this.#pollMs);
+			this.#poll ??= setInterval(() => this.#careful(() => this.#lookAround()), this.#pollMs);
 		}
 		this.#fill();
 		return worker;
@@ -108,7 +108,7 @@ class EmbeddedQueue implements Queue {
 		if (this.#closed) return;
 		this.#closed = true;
 		await Promise.all([...this.#workers].map((worker) => worker.drain(0)));
-		await this.#reconciling;
+		await this.#reconciling?.catch((error: unknown) => this.#onError(error, null));
 		clearInterval(this.#heartbeat);
 		this.#stopLooking();
 		this.#table.transact(() => this.#table.release(this.#key));
@@ -152,16 +152,28 @@ class EmbeddedQueue implements Queue {
 		const now = Date.now();
 		const at = this.#table.nextReadyAt(this.#key, this.#adopts, now);
 		if (at === null) return;
-		this.#ready = setTimeout(() => this.#fill(), Math.min(at - now + 1, 60_000));
+		this.#ready = setTimeout(() => this.#careful(() => this.#fill()), Math.min(at - now + 1, 60_000));
 	}
 
 	#lookAround(): void {
 		if ([...this.#workers].every((worker) => worker.running >= worker.capacity)) return;
 		this.#adopt();
 		if (Date.now() - this.#reconciledAt > RECONCILE_MS) {
-			void this.#reconcile().then(() => !this.#closed && this.#fill());
+			this.#reconcile().then(
+				() => this.#careful(() => !this.#closed && this.#fill()),
+				(error: unknown) => this.#onError(error, null),
+			);
 		}
 		this.#fill();
+	}
+
+	/** A full disk or a locked file must not end the process from within a timer: the next time may be better. */
+	#careful(act: () => void): void {
+		try {
+			act();
+		} catch (error) {
+			this.#onError(error, null);
+		}
 	}
 
 	/** Work of processes that died, or that do not work, becomes anybody's. */

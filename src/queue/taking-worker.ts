@@ -101,7 +101,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 		if (room <= 0) return;
 		const claims = await this.#source.take(room);
 		for (const claim of claims) await this.#start(claim);
-		if (claims.length > 0) this.#source.changed();
+		if (claims.length > 0) this.#announce();
 	}
 
 	async #start(claim: C): Promise<void> {
@@ -138,13 +138,22 @@ export class TakingWorker<C extends Claim> implements Worker {
 			this.#source.threw(error, claim.rolloutId);
 		}
 		this.#running.delete(claim.rolloutId);
-		this.#source.changed();
+		this.#announce();
+	}
+
+	/** Nobody waits for the end of a claim, so nothing here may throw: unheard, it would end the process. */
+	#announce(): void {
+		try {
+			this.#source.changed();
+		} catch (error) {
+			this.#source.threw(error, null);
+		}
 	}
 
 	async #drain(graceMs: number): Promise<void> {
 		// `draining` is true from the next turn on; work being taken right now is waited for.
 		await this.#filling;
-		this.#source.changed();
+		this.#announce();
 		await settledWithin(this.#ends(), graceMs);
 		for (const { controller } of this.#running.values()) controller.abort();
 		await settledWithin(this.#ends(), UNWIND_MS);
