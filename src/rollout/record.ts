@@ -63,6 +63,7 @@ export class RolloutRecord {
 		this.sandboxId = sandboxId;
 		this.box = { backend, warm, agentVersion: this.#agentVersion, ...facts };
 		this.emit({ type: "sandbox-open", sandboxId, backend, warm });
+		this.#patch({ sandboxId });
 	}
 
 	setUp(result: CommandResult): void {
