@@ -51,7 +51,7 @@ test("names from a server elsewhere stay inside the folder they are saved in", a
 	const nothing = (async function* () {})();
 	const evil = { rollout_id: "../../evil" } as RolloutResult;
 	await expect(saveResult("/nonexistent/out", evil, nothing)).rejects.toMatchObject({
-		code: "bad_rollout_id",
+		code: "bad_blob_name",
 	});
 });
 
