@@ -155,7 +155,10 @@ class AnswerReceiver implements Receiver {
 	}
 
 	#faultOfBody(): UpstreamFault {
-		const text = Buffer.concat(this.#body).toString("utf8");
+		const { apiKey } = this.#reception.endpoint;
+		const said = Buffer.concat(this.#body).toString("utf8");
+		// Before it is shortened: of a key that is cut in two, the first half would pass for ordinary text.
+		const text = apiKey ? said.replaceAll(apiKey, "[key]") : said;
 		return faultOfStatus(this.#reception.draft.upstreamStatus!, text, retryAfterMs(this.#headers));
 	}
 }

@@ -167,3 +167,14 @@ test("an answer over another protocol says nothing about the tokens an engine ca
 	await station.ask(tap.key);
 	expect(station.calls.at(-1)).toMatchObject({ dialect: "vllm", completionIds: [11, 12, 13], losses: [] });
 });
+
+test("not even the first half of a key stays where an error text is shortened", async () => {
+	const padding = "x".repeat(500 - UPSTREAM_KEY.length / 2);
+	await using station = await openStation(({ response }) => {
+		response.writeHead(401, { "content-type": "text/plain" }).end(`${padding}${UPSTREAM_KEY}`);
+	});
+	await using tap = station.open(auto(station, "vllm"));
+	await station.ask(tap.key);
+	expect(station.calls[0]?.error?.message).toContain("xxx");
+	expect(station.calls[0]?.error?.message).not.toContain(UPSTREAM_KEY.slice(0, 6));
+});
