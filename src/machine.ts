@@ -8,6 +8,7 @@ import { openGateway } from "./gateway/server.ts";
 import { RolloutRequest, SandboxBackend } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
+import { coalesce } from "./rollout/coalesce.ts";
 import { ColdBoxes } from "./rollout/cold-boxes.ts";
 import { handle } from "./rollout/handle.ts";
 import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
@@ -63,7 +64,9 @@ export function openMachine(options: MachineOptions): Machine {
 		async start(workerId) {
 			await provider(config.sandbox);
 			await reap();
-			const reaping = setInterval(() => void reap(), REAP_EVERY_MS).unref();
+			// One at a time: an engine that hangs would otherwise be asked again and again.
+			const reapOnce = coalesce(reap, (error) => warn(`could not clean up: ${messageOf(error)}`));
+			const reaping = setInterval(reapOnce, REAP_EVERY_MS).unref();
 			stack.defer(() => clearInterval(reaping));
 			const gateway = stack.use(
 				await openGateway({ limits: options.gatewayLimits, log: toGatewayLog(warn) }),

@@ -42,8 +42,6 @@ export interface AgentRun extends AsyncDisposable {
 
 /** A booted program that waits for its first prompt. */
 export interface BootedAgent extends AsyncDisposable {
-	/** Which options it was booted with; a warm box is taken only for an equal one. */
-	readonly fingerprint: string;
 	/** Pays the first-use costs of `directory` ahead of time. The gateway must be priming this box. */
 	prime(directory: string): Promise<void>;
 	begin(prompt: { directory: string; instruction: string }, listener: AgentListener): Promise<AgentRun>;
@@ -53,7 +51,6 @@ export interface BootedAgent extends AsyncDisposable {
 export interface Agent {
 	readonly name: string;
 	readonly version: string;
-	fingerprint(options: AgentOptions): string;
 	/** Starts the program in the box, pointed at the box's gateway with `key`. */
 	boot(box: Sandbox, options: AgentOptions, key: string, signal: AbortSignal): Promise<BootedAgent>;
 }

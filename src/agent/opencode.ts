@@ -1,6 +1,4 @@
-import { createHash } from "node:crypto";
 import { within } from "../errors.ts";
-import type { AgentOptions } from "../model/request.ts";
 import type { Agent } from "./agent.ts";
 import { OPENCODE_VERSION } from "./opencode-config.ts";
 import { bootRunDriver } from "./run-driver.ts";
@@ -10,23 +8,14 @@ import { bootServe } from "./serve.ts";
 export const opencode: Agent = {
 	name: "opencode",
 	version: OPENCODE_VERSION,
-	fingerprint,
 	boot: async (box, options, key, signal) =>
 		await within(
 			"agent",
 			"agent_boot_failed",
 			async () =>
 				options.driver === "serve"
-					? await bootServe(box, options, fingerprint(options), key, signal)
-					: await bootRunDriver(box, options, fingerprint(options), key),
+					? await bootServe(box, options, key, signal)
+					: await bootRunDriver(box, options, key),
 			{ retryable: true },
 		),
 };
-
-function fingerprint(options: AgentOptions): string {
-	const sorted = Object.entries(options).sort(([a], [b]) => (a < b ? -1 : 1));
-	return createHash("sha256")
-		.update(JSON.stringify([OPENCODE_VERSION, sorted]))
-		.digest("hex")
-		.slice(0, 16);
-}

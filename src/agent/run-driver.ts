@@ -18,18 +18,12 @@ const TITLE = "Paddock rollout";
  * The second driver: one `opencode run` per prompt. Its exit code proves nothing and it tells less than `serve`; it is here for
  * those who compare with setups that use it.
  */
-export async function bootRunDriver(
-	box: Sandbox,
-	options: AgentOptions,
-	fingerprint: string,
-	key: string,
-): Promise<BootedAgent> {
+export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: string): Promise<BootedAgent> {
 	await Promise.all(agentFiles().map((file) => box.writeFile(`${box.home}/${file.path}`, file.content)));
 	const place = { home: box.home, gatewayUrl: box.gatewayUrl, key };
 	const env = agentEnvironment(options, place, randomBytes(16).toString("hex"));
 	const log = new LogTail();
 	return {
-		fingerprint,
 		// Every prompt is a new process: there is nothing to warm up.
 		prime: async () => {},
 		begin: async (prompt, listener) => await beginRun(box, options, env, prompt, listener, log),

@@ -19,7 +19,6 @@ const EXIT_GRACE_MS = 500;
 export async function bootServe(
 	box: Sandbox,
 	options: AgentOptions,
-	fingerprint: string,
 	key: string,
 	signal: AbortSignal,
 ): Promise<BootedAgent> {
@@ -39,7 +38,7 @@ export async function bootServe(
 	log.follow(server.stderr);
 	try {
 		const port = await listening(server, log, AbortSignal.any([signal, AbortSignal.timeout(BOOT_LIMIT_MS)]));
-		return new ServeAgent({ box, server, port, password, log, fingerprint, options });
+		return new ServeAgent({ box, server, port, password, log, options });
 	} catch (error) {
 		await server[Symbol.asyncDispose]();
 		throw error;
@@ -82,17 +81,14 @@ interface Parts {
 	port: number;
 	password: string;
 	log: LogTail;
-	fingerprint: string;
 	options: AgentOptions;
 }
 
 class ServeAgent implements BootedAgent {
-	readonly fingerprint: string;
 	readonly #parts: Parts;
 
 	constructor(parts: Parts) {
 		this.#parts = parts;
-		this.fingerprint = parts.fingerprint;
 	}
 
 	async prime(directory: string): Promise<void> {

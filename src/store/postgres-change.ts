@@ -1,9 +1,7 @@
 import type pg from "pg";
 import type { EventBody } from "../model/event.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
-import type { RolloutEnd } from "./store.ts";
-
-export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
+import type { AbortTarget, RolloutEnd } from "./store.ts";
 
 export interface Head {
 	position: number;

@@ -2,10 +2,10 @@ import type pg from "pg";
 import type { EventBody } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import { GroupCommit } from "./group-commit.ts";
-import { type AbortTarget, Change, EventRows, type Head, lock } from "./postgres-change.ts";
+import { Change, EventRows, type Head, lock } from "./postgres-change.ts";
 import { transact } from "./postgres-connection.ts";
 import { submit } from "./postgres-submit.ts";
-import type { RolloutEnd, RolloutPatch } from "./store.ts";
+import type { AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
 
 interface Append {

@@ -12,6 +12,7 @@ import { migrate } from "./postgres-schema.ts";
 import { PostgresWrites } from "./postgres-writes.ts";
 import { openSealer, type Sealer } from "./seal.ts";
 import type {
+	AbortTarget,
 	GroupSummary,
 	Page,
 	RolloutCommand,
@@ -147,7 +148,7 @@ class PostgresStore implements Store {
 		return this.#writes.finish(id, attempt, end);
 	}
 
-	requestAbort(target: { id: string } | { groupId: string } | { batchId: string }): Promise<string[]> {
+	requestAbort(target: AbortTarget): Promise<string[]> {
 		return this.#writes.requestAbort(target);
 	}
 

@@ -3,10 +3,8 @@ import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
 import { submit } from "./sqlite-submit.ts";
 import type { Statements } from "./statements.ts";
-import type { RolloutEnd, RolloutPatch } from "./store.ts";
+import type { AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
-
-export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
 
 const ABORTED: RolloutEnd = { outcome: "aborted", reward: null, failure: null, summary: null };
 

@@ -11,9 +11,9 @@ import { openSealer, type Sealer } from "./seal.ts";
 import { SqliteReads } from "./sqlite-reads.ts";
 import { configure, migrate } from "./sqlite-schema.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
-import type { AbortTarget } from "./sqlite-writes.ts";
 import { Statements } from "./statements.ts";
 import type {
+	AbortTarget,
 	GroupSummary,
 	Page,
 	RolloutCommand,

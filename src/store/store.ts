@@ -74,6 +74,8 @@ export interface GroupSummary extends Group {
 	rollouts: { id: string; status: RolloutStatus; outcome: Outcome | null; reward: number | null }[];
 }
 
+export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
+
 /**
  * Remembers. Embedded (node:sqlite + files) or PostgreSQL; one conformance suite. Whatever a method has resolved
  * survives `kill -9`.
@@ -116,7 +118,7 @@ export interface Store extends AsyncDisposable {
 	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
 	/** Marks every matching unfinished rollout; queued ones end at once. Says which ids were hit. */
-	requestAbort(target: { id: string } | { groupId: string } | { batchId: string }): Promise<string[]>;
+	requestAbort(target: AbortTarget): Promise<string[]>;
 
 	/** Sequence numbers are given here, gapless for each rollout. Refused (empty array) once the rollout has ended. */
 	append(id: string, attempt: number, events: EventBody[]): Promise<RolloutEvent[]>;

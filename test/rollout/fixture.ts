@@ -22,6 +22,7 @@ import { verify } from "../../src/verify/clean-box.ts";
 export interface Stage extends AsyncDisposable {
 	store: Store;
 	ready: ReadyDeps;
+	deps: Deps;
 	play(task: Task, options?: PlayOptions): Promise<RolloutEnd & { notes: string[] }>;
 }
 
@@ -51,6 +52,7 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	return {
 		store,
 		ready,
+		deps,
 		async play(task, { change = (same: Deps) => same, stop = new AbortController().signal } = {}) {
 			const request = requestOf(task);
 			const id = newId("ro");
@@ -73,9 +75,7 @@ export function scriptAgent(script: string, change: Partial<BootedAgent> = {}): 
 	return {
 		name: "script",
 		version: "1",
-		fingerprint: () => "script",
 		boot: async (box) => ({
-			fingerprint: "script",
 			prime: async () => {},
 			begin: async ({ directory }) => beginScript(box, directory, script),
 			logTail: async () => "",
