@@ -36,10 +36,13 @@ const HEADER_BYTES = 9;
 const WINDOW_BYTES = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const F_DUPFD_CLOEXEC = 1030;
+const SHUT_WR = 1;
+/** How long the box may go on reading what was sent before the host hung up. */
+const HANG_UP_MS = 30_000;
 
 const libc = openLibc();
 const asLines = process.argv[2] === "lines";
-/** Stream number → { socket, spare, credit, owed, waiting, over, told, discarded }. */
+/** Stream number → { socket, spare, credit, owed, unsent, waiting, over, told, discarded, hungUp }. */
 const streams = new Map();
 let lastStream = 0;
 let config = null;
@@ -74,7 +77,7 @@ function take(type, id, payload) {
 		pull(id);
 	}
 	if (type === CLOSE) discard(stream);
-	if (type === END || type === CLOSE) stream.socket.end();
+	if (type === END || type === CLOSE) hangUp(stream);
 }
 
 // --- the box ---------------------------------------------------------------------------------------------------
@@ -174,7 +177,7 @@ function admit(door, socket) {
 	lastStream += 1;
 	const id = lastStream;
 	const spare = libc.fcntl(socket._handle.fd, F_DUPFD_CLOEXEC, 0);
-	const stream = { socket, spare, credit: WINDOW_BYTES, owed: 0, waiting: null };
+	const stream = { socket, spare, credit: WINDOW_BYTES, owed: 0, unsent: 0, waiting: null };
 	streams.set(id, stream);
 	send(OPEN, id, Buffer.from(door));
 	socket.on("data", (chunk) => {
@@ -254,7 +257,24 @@ function discard(stream) {
 function deliver(id, stream, payload) {
 	stream.owed += payload.length;
 	if (stream.socket.destroyed) return settle(id, stream);
-	if (stream.socket.write(payload)) settle(id, stream);
+	stream.unsent += 1;
+	const keepsUp = stream.socket.write(payload, () => {
+		stream.unsent -= 1;
+		if (stream.hungUp) shutDown(stream);
+	});
+	if (keepsUp) settle(id, stream);
+}
+
+function hangUp(stream) {
+	if (stream.hungUp) return;
+	stream.hungUp = true;
+	shutDown(stream);
+	setTimeout(() => stream.socket.destroy(), HANG_UP_MS).unref();
+}
+
+/** Only our half, once all is sent: the init may be reading slowly, and a full close would cost it the rest. */
+function shutDown(stream) {
+	if (stream.unsent === 0 && stream.spare >= 0) libc.shutdown(stream.spare, SHUT_WR);
 }
 
 /** The box has taken what it was sent: the host may send as much again. */
@@ -296,7 +316,10 @@ function readFrames(input, handle) {
 function openLibc() {
 	for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
 		try {
-			return ffi.dlopen(name, { fcntl: { args: ["i32", "i32", "i32"], returns: "i32" } }).symbols;
+			return ffi.dlopen(name, {
+				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+				shutdown: { args: ["i32", "i32"], returns: "i32" },
+			}).symbols;
 		} catch {
 			// The next name.
 		}

@@ -9,6 +9,7 @@ import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
 import { missingForE2b, type StandInE2b, startE2b } from "../fakes/e2b.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { conformance } from "./conformance.ts";
+import { expectSlowReaderLosesNothing } from "./slow-reader.ts";
 import { expectGuardedWayOut } from "./way-out.ts";
 
 const ORPHAN_MAKER = join(import.meta.dirname, "e2b-orphan-program.ts");
@@ -140,6 +141,12 @@ describe("an E2B machine (stand-in)", () => {
 		expect(built!.steps.map(({ args }) => args.join(" ")).join("\n")).toContain("ripgrep");
 		expect(built!.uploadedBytes).toBeGreaterThan(10_000_000);
 		expect(lines).toContain("built");
+	});
+
+	test("passes on all of an answer to a box that reads slowly", async (context) => {
+		here(context);
+		await using provider = await openProvider();
+		await expectSlowReaderLosesNothing(provider);
 	});
 
 	test("passes the self-test", async (context) => {

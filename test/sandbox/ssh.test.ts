@@ -14,6 +14,7 @@ import { keysFor } from "../../src/sandbox/ssh-known-hosts.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { missingForSshd, startSshd, type TestSshd } from "../fixtures/sshd.ts";
 import { conformance } from "./conformance.ts";
+import { expectSlowReaderLosesNothing } from "./slow-reader.ts";
 import { expectGuardedWayOut } from "./way-out.ts";
 
 const run = promisify(execFile);
@@ -189,6 +190,12 @@ describe("the other machine", () => {
 		here(context);
 		await using provider = await openProvider();
 		await expectGuardedWayOut(provider);
+	});
+
+	test("passes on all of an answer to a box that reads slowly", async (context) => {
+		here(context);
+		await using provider = await openProvider();
+		await expectSlowReaderLosesNothing(provider);
 	});
 
 	test("passes its self-test", async (context) => {
