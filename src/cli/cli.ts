@@ -2,6 +2,7 @@ import { messageOf, RolloutError, UsageError } from "../errors.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { doctor } from "./doctor.ts";
+import { e2bBuildTemplate } from "./e2b.ts";
 import { exportCommand } from "./export.ts";
 import { helpOf, overview } from "./help.ts";
 import { list } from "./list.ts";
@@ -26,6 +27,7 @@ export const COMMANDS: readonly Command[] = [
 	mcp,
 	taskCheck,
 	policy,
+	e2bBuildTemplate,
 	doctor,
 ];
 

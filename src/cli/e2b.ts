@@ -11,7 +11,7 @@ export const e2bBuildTemplate: Command = {
 	operands: "",
 	summary: "build the E2B template that boxes are made from, with OpenCode in it",
 	details: `Needs E2B_API_KEY. Build it again after every update of Paddock: a template with another version of OpenCode
-still works, but then each box has to upload its own.`,
+still works, but then this one is uploaded once and kept as a snapshot of it.`,
 	options: {
 		name: {
 			value: "<name>",
