@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { copyFile, mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 
-const ENVD = join(import.meta.dirname, "e2b-envd.ts");
+const ENVD = join(import.meta.dirname, "e2b-envd-program.ts");
 
 /**
  * A stand-in of one E2B machine: a process table, network and writable folders of its own over this system's
