@@ -88,19 +88,22 @@ async function fillAndDiff(
 	signal: AbortSignal,
 ): Promise<string> {
 	const workdir = WORKDIR.replace(HOME, clean.home);
-	const before = `/tmp/before-${clean.id}`;
-	const aside = await clean.exec(`mkdir -p ${before} ${workdir} && mv ${workdir} ${before}/a`, { signal });
+	// On the same disk: to set the given workdir aside is one step then, whatever its size.
+	const before = `${clean.home}/.before-${clean.id}`;
+	const setAside = `mkdir -p ${before} ${workdir} && chmod u+rwx ${workdir} && mv ${workdir} ${before}/a`;
+	const aside = await clean.exec(setAside, { signal });
 	// Laid over what was given, a file that the agent removed would be back.
 	if (aside.exitCode !== 0)
 		throw new RolloutError("verifier", "clean_box_failed", aside.stderr.slice(-500), { retryable: true });
 	const paths = await presentPaths(ready.box, ["workdir", ...task.artifacts.map(belowHome)], signal);
 	if (paths.length > 0) await transfer(ready.box, clean, paths);
-	const script = `mkdir -p ${workdir} && ln -s ${workdir} ${before}/b && cd ${before} && diff -ruN -x .git -x node_modules a b; rm -rf ${before}`;
+	const script = `mkdir -p ${workdir} && ln -s ${workdir} ${before}/b && cd ${before} && diff -ruN -x .git -x node_modules a b`;
 	const { stdout } = await clean.exec(script, {
 		signal,
 		timeoutMs: DIFF_S * 1000,
 		maxOutputBytes: MAX_DIFF_BYTES,
 	});
+	await clean.exec(`chmod -R u+rwX ${before}/a; rm -rf ${before}`, { signal });
 	return stdout;
 }
 

@@ -30,6 +30,18 @@ test("a file the agent removed stays removed for the verifier", async () => {
 	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
 });
 
+test("the difference is kept, nothing of its making is left for the verifier, and a write-protected workdir is no matter", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer; chmod 555 ."));
+	const setup = ["mkdir d && echo x > d/f && chmod 555 d ."];
+	const clean = 'test "$(ls -A ~ | grep -c before)" = 0';
+	const end = await stage.play(task({ verify: [clean, "grep -q 42 answer"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+	const given = await stage.play(task({ setup, verify: [clean, "grep -q x d/f"], clocks }));
+	expect(given).toMatchObject({ outcome: "completed", reward: 1 });
+	const { items } = await stage.store.list({}, { limit: 2, order: "oldest" });
+	expect(String(await stage.store.getBlob(items[0]!.id, "diff.patch"))).toContain("+42");
+});
+
 test("an artifact outside home is the task's fault", async () => {
 	await using stage = await openStage(scriptAgent("true"));
 	const end = await stage.play(task({ artifacts: ["/home/user/../etc"], verify: ["true"], clocks }));
