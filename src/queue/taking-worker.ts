@@ -100,7 +100,10 @@ export class TakingWorker<C extends Claim> implements Worker {
 		const room = this.capacity - this.running;
 		if (room <= 0) return;
 		const claims = await this.#source.take(room);
-		for (const claim of claims) await this.#start(claim);
+		// Each for itself: one that cannot be brought back must not leave the others taken and never started.
+		for (const claim of claims) {
+			await this.#start(claim).catch((error: unknown) => this.#source.threw(error, claim.rolloutId));
+		}
 		if (claims.length > 0) this.#announce();
 	}
 
