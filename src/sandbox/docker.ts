@@ -23,6 +23,7 @@ import {
 	type InitConfig,
 } from "./launch.ts";
 import { dropLease, FIRST_CONTAINER_UID, type Lease, reapLeases, takeLease } from "./lease.ts";
+import { requireOwnFolder } from "./own-folder.ts";
 import { labelsOf } from "./owner-labels.ts";
 import { defaultRunRoot } from "./run-root.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
@@ -137,6 +138,7 @@ class DockerProvider implements SandboxProvider {
 
 	/** By record and by label: either may outlive the other. */
 	async reap(): Promise<number> {
+		await requireOwnFolder(this.#root, 0o711);
 		const recorded = await reapLeases(this.#leases, (lease) => this.#destroy(lease));
 		return recorded + (await reapContainers(this.#engine));
 	}

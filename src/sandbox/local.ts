@@ -20,6 +20,7 @@ import {
 } from "./launch.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "./lease.ts";
 import { destroyOrphan, destroyRemains } from "./orphans.ts";
+import { requireOwnFolder } from "./own-folder.ts";
 import { defaultRunRoot } from "./run-root.ts";
 import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "./sandbox.ts";
 import { selfTest } from "./self-test.ts";
@@ -117,8 +118,9 @@ class LocalProvider implements SandboxProvider {
 		return this.#staged;
 	}
 
-	reap(): Promise<number> {
-		return reapLeases(this.#leases, destroyOrphan);
+	async reap(): Promise<number> {
+		await requireOwnFolder(this.#root, 0o711);
+		return await reapLeases(this.#leases, destroyOrphan);
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {

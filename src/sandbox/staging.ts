@@ -1,9 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
-import { copyFile, link, lstat, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, link, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { RolloutError } from "../errors.ts";
+import { requireOwnFolder } from "./own-folder.ts";
 import { seccompFilter } from "./seccomp.ts";
 
 /** What every local box is built from, under neutral names that any uid can reach. */
@@ -31,8 +31,7 @@ const ETC_FOLDERS = ["/etc/ssl", "/etc/alternatives"];
 
 /** Names carry a hash of their content, so several programs and versions can share one folder. */
 export async function stage(root: string, agentBinary: string, foreignUid = true): Promise<Staged> {
-	await mkdir(root, { recursive: true, mode: 0o711 });
-	await refuseForeignFolder(root);
+	await requireOwnFolder(root, 0o711);
 	const [agent, init, seccomp, etc] = await Promise.all([
 		foreignUid ? stageAgent(root, agentBinary) : agentBinary,
 		stageFile(root, "init", await readFile(INIT_SOURCE)),
@@ -41,17 +40,6 @@ export async function stage(root: string, agentBinary: string, foreignUid = true
 	]);
 	const etcFolders = ETC_FOLDERS.filter((folder) => existsSync(folder));
 	return { agent, init, seccomp, etc, etcFolders, links: rootLinks() };
-}
-
-/** Somebody else's folder could hold somebody else's programs. */
-async function refuseForeignFolder(root: string): Promise<void> {
-	const { uid, mode } = await lstat(root).then((stat) => (stat.isDirectory() ? stat : { uid: -1, mode: 0 }));
-	if (uid === process.getuid?.() && (mode & 0o022) === 0) return;
-	throw new RolloutError(
-		"sandbox",
-		"run_directory_unsafe",
-		`${root} is not a folder that only this user can write to`,
-	);
 }
 
 /** A hard link where that is possible, else one copy: the binary's own folder may be closed to the box's uid. */
