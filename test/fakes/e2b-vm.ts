@@ -31,9 +31,11 @@ export class StandInMachine {
 				...["--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/opt", "--tmpfs", "/run"],
 				...["--bind", join(folder, "agent"), "/opt/agent"],
 				...["--bind", join(folder, "run"), "/run/envd", "--hostname", "e2b.local"],
+				// Wherever this repository lies, its place may be one that the machine covers with its own.
+				...["--ro-bind", process.execPath, "/run/node", "--ro-bind", ENVD, "/run/envd-program.ts"],
 				...(agent === null ? [] : ["--ro-bind", agent, "/opt/agent/opencode"]),
 				...["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--die-with-parent"],
-				...["--", process.execPath, ENVD, "/run/envd/s"],
+				...["--", "/run/node", "/run/envd-program.ts", "/run/envd/s"],
 			],
 			{ cwd: "/", env: { PATH: "/usr/sbin:/usr/bin:/sbin:/bin" }, stdio: ["ignore", "pipe", "inherit"] },
 		);
