@@ -29,7 +29,8 @@ export class BossJobs {
 			retryLimit: this.#retries.limit,
 			retryDelay: this.#retries.delayS,
 			retryBackoff: true,
-			retryDelayMax: 60,
+			// A job comes back by the same way whether it failed or its worker died; the latter must not wait long.
+			retryDelayMax: 10,
 			expireInSeconds: DAY_S,
 			retentionSeconds: 365 * DAY_S,
 			deleteAfterSeconds: DAY_S,
