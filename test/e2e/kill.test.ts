@@ -21,7 +21,7 @@ beforeEach(async () => {
 afterEach(async () => await rm(home, { recursive: true, force: true }));
 
 describe("kill -9 at any moment", () => {
-	test("of the server: every rollout ends once, with its right reward, and nothing is left behind", async () => {
+	test("of the server: every rollout ends once, with its right reward, and no box keeps its lease", async () => {
 		const port = await freePort();
 		const env = { PADDOCK_HOME: home };
 		const serve = () => startDaemon(["serve", "--port", String(port), "--concurrency", "2"], env);
