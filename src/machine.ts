@@ -1,12 +1,13 @@
 import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
 import type { Config } from "./config.ts";
-import { messageOf, UsageError } from "./errors.ts";
+import { messageOf } from "./errors.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import type { GatewayLog } from "./gateway/log.ts";
 import { openGateway } from "./gateway/server.ts";
-import { RolloutRequest, SandboxBackend } from "./model/request.ts";
+import { RolloutRequest } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
+import { Providers } from "./providers.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
 import { coalesce } from "./rollout/coalesce.ts";
 import { ColdBoxes } from "./rollout/cold-boxes.ts";
@@ -14,7 +15,6 @@ import { handle } from "./rollout/handle.ts";
 import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
 import { Turnstile, Turnstiles } from "./rollout/turnstile.ts";
 import { WarmBoxes } from "./rollout/warm-boxes.ts";
-import type { SandboxProvider } from "./sandbox/sandbox.ts";
 import type { Store } from "./store/store.ts";
 import { verify } from "./verify/clean-box.ts";
 
@@ -30,8 +30,7 @@ export interface MachineOptions {
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
 export interface Machine extends AsyncDisposable {
-	readonly backends: readonly string[];
-	provider(backend: string): Promise<SandboxProvider>;
+	readonly providers: Providers;
 	/** Cleans up after dead owners, then says how to handle a job. */
 	start(workerId: string): Promise<(job: Job) => Promise<JobEnd>>;
 }
@@ -39,28 +38,12 @@ export interface Machine extends AsyncDisposable {
 export function openMachine(options: MachineOptions): Machine {
 	const { config, store, warn } = options;
 	const stack = new AsyncDisposableStack();
-	const providers = new Map<string, Promise<SandboxProvider>>();
-
-	function provider(backend: string): Promise<SandboxProvider> {
-		const known = providers.get(backend);
-		if (known) return known;
-		const opening = openProvider(backend, config.env, warn).then((opened) => stack.use(opened));
-		providers.set(backend, opening);
-		// What was missing may be there the next time.
-		opening.catch(() => providers.delete(backend));
-		return opening;
-	}
-
-	async function reap(): Promise<void> {
-		for (const [name, opening] of providers) {
-			const reaped = opening.then(async (opened) => options.onReaped(await opened.reap()));
-			await reaped.catch((error) => warn(`could not clean up old ${name} boxes: ${messageOf(error)}`));
-		}
-	}
+	const providers = stack.use(new Providers(config.env, warn));
+	const provider = (backend: string) => providers.get(backend);
+	const reap = async () => options.onReaped(await providers.reap());
 
 	return {
-		backends: SandboxBackend.options,
-		provider,
+		providers,
 		async start(workerId) {
 			await provider(config.sandbox);
 			await reap();
@@ -115,26 +98,4 @@ function openBoxes(
 		return waiting.items.length;
 	};
 	return stack.use(new WarmBoxes({ ...deps, cold, size: config.pool, generic, upcoming, warn }));
-}
-
-/** Each backend brings its own library; only what is used is loaded. */
-async function openProvider(
-	backend: string,
-	env: Config["env"],
-	warn: (message: string) => void,
-): Promise<SandboxProvider> {
-	switch (SandboxBackend.safeParse(backend).data) {
-		case "local":
-			return await (await import("./sandbox/local.ts")).openLocalProvider();
-		case "docker":
-			return await (await import("./sandbox/docker.ts")).openDockerProvider({ env });
-		case "ssh":
-			return await (await import("./sandbox/ssh.ts")).openSshProvider({ env, warn });
-		case "e2b":
-			return await (await import("./sandbox/e2b.ts")).openE2bProvider({ env, warn });
-		case "process":
-			return await (await import("./sandbox/process.ts")).openProcessProvider({ warn });
-		default:
-			throw new UsageError(`the sandbox ${JSON.stringify(backend)} is not available here`, "unknown_sandbox");
-	}
 }

@@ -5,7 +5,7 @@ import { messageOf, UsageError } from "./errors.ts";
 import { toResult } from "./export/result.ts";
 import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
-import { type Machine, openMachine } from "./machine.ts";
+import { openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import { newId } from "./model/id.ts";
@@ -14,7 +14,7 @@ import type { RolloutResult } from "./model/result.ts";
 import type { Batch, Group, Rollout } from "./model/rollout.ts";
 import { requirePolicy } from "./policy/names.ts";
 import type { Queue, Worker, WorkerInfo } from "./queue/queue.ts";
-import type { Availability, SandboxProvider } from "./sandbox/sandbox.ts";
+import type { Availability } from "./sandbox/sandbox.ts";
 import { follow } from "./store/follow.ts";
 import type { NewRollout, RolloutCommand, Store } from "./store/store.ts";
 import { readCalls } from "./store/trace-log.ts";
@@ -64,7 +64,6 @@ export interface Paddock extends AsyncDisposable {
 		note: string;
 	}[];
 	sandboxes(): Promise<Record<string, Availability>>;
-	provider(backend: string): Promise<SandboxProvider>;
 }
 
 export interface PaddockOptions {
@@ -166,13 +165,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		},
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),
-		async sandboxes() {
-			const entries = machine.backends.map(
-				async (name) => [name, await availability(machine, name)] as const,
-			);
-			return Object.fromEntries(await Promise.all(entries));
-		},
-		provider: (backend) => machine.provider(backend),
+		sandboxes: () => machine.providers.availabilities(),
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};
 }
@@ -196,15 +189,6 @@ async function openBackend(
 	const { openBossQueue } = await import("./queue/boss.ts");
 	const store = watchStore(stack.use(await openPostgresStore({ url, home, env })));
 	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
-}
-
-/** A backend that cannot even be opened is one that is not available, and says why. */
-async function availability(machine: Machine, name: string): Promise<Availability> {
-	try {
-		return await (await machine.provider(name)).available();
-	} catch (error) {
-		return { ok: false, checks: [{ name, ok: false, detail: messageOf(error) }] };
-	}
 }
 
 /** Says no before anything is stored, in one sentence. */

@@ -6,13 +6,13 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Config, loadConfig } from "../config.ts";
 import { messageOf } from "../errors.ts";
-import { SandboxBackend } from "../model/request.ts";
-import type { Paddock } from "../paddock.ts";
+import { listEndpoints } from "../gateway/catalog.ts";
+import { Providers } from "../providers.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
 import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { showBytes } from "./figures.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere } from "./open.ts";
 import { type Paint, paintFor } from "./style.ts";
 import { VERSION } from "./version.ts";
 
@@ -29,8 +29,7 @@ export const doctor: Command = {
 	examples: [{ line: "paddock doctor", says: "exit code 0 when the configured sandbox works, else 1" }],
 	async run(args, console) {
 		const config = loadConfig(console.env, console.directory);
-		await using paddock = await openHere(config, warnOn(console));
-		const report = await examine(config, paddock);
+		const report = await examine(config);
 		if (args.has("json")) printLine(console.stdout, JSON.stringify(report));
 		else printReport(report, config, console);
 		return report.sandboxes[config.sandbox]?.ok === true ? 0 : 1;
@@ -46,7 +45,8 @@ interface Report {
 	endpoints: { name: string; configured: boolean; detail: string }[];
 }
 
-async function examine(config: Config, paddock: Paddock): Promise<Report> {
+async function examine(config: Config): Promise<Report> {
+	await using providers = new Providers(config.env, () => {});
 	return {
 		version: VERSION,
 		machine: [
@@ -61,33 +61,15 @@ async function examine(config: Config, paddock: Paddock): Promise<Report> {
 			await versionOf("rg", "rg", ["--version"], "install ripgrep, e.g. apt-get install ripgrep"),
 			await versionOf("git", "git", ["--version"], "install git, e.g. apt-get install git"),
 			dataFolder(config.home),
-			{
-				name: "database",
-				ok: true,
-				detail:
-					config.databaseUrl === null ? "embedded, in the data folder" : "PostgreSQL (PADDOCK_DATABASE_URL)",
-			},
+			await database(config),
 		],
-		sandboxes: Object.fromEntries(
-			await Promise.all(
-				SandboxBackend.options.map(async (name) => [name, await availabilityOf(name, paddock)] as const),
-			),
-		),
-		endpoints: paddock.endpoints().map((endpoint) => ({
+		sandboxes: await providers.availabilities(),
+		endpoints: listEndpoints(config.env).map((endpoint) => ({
 			name: endpoint.name,
 			configured: endpoint.configured,
 			detail: [endpoint.baseUrl, endpoint.model, endpoint.note].filter(Boolean).join(", "),
 		})),
 	};
-}
-
-/** A backend that cannot even be opened is a finding, not an end of the examination. */
-async function availabilityOf(name: string, paddock: Paddock): Promise<Availability> {
-	try {
-		return await (await paddock.provider(name)).available();
-	} catch (error) {
-		return { ok: false, checks: [{ name: "open", ok: false, detail: messageOf(error) }] };
-	}
 }
 
 async function versionOf(name: string, file: string, args: string[], fix: string): Promise<Check> {
@@ -117,6 +99,19 @@ function dataFolder(home: string): Check {
 			detail: `${home} cannot be written`,
 			fix: "set PADDOCK_HOME to another folder",
 		};
+	}
+}
+
+/** Opened for real where it is a server of its own; the embedded one is left alone, or asking would create it. */
+async function database(config: Config): Promise<Check> {
+	const name = "database";
+	if (config.databaseUrl === null) return { name, ok: true, detail: "embedded, in the data folder" };
+	try {
+		await using _paddock = await openHere(config);
+		return { name, ok: true, detail: "PostgreSQL (PADDOCK_DATABASE_URL)" };
+	} catch (error) {
+		const detail = `PostgreSQL does not answer: ${messageOf(error)}`;
+		return { name, ok: false, detail, fix: "check PADDOCK_DATABASE_URL" };
 	}
 }
 

@@ -4,7 +4,7 @@ import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Rollout } from "../model/rollout.ts";
-import type { Paddock } from "../paddock.ts";
+import { Providers } from "../providers.ts";
 import { openHere } from "./open.ts";
 
 /** Where rollouts run: in this process, or on a server. */
@@ -23,9 +23,10 @@ export interface Runner extends AsyncDisposable {
 
 /** The embedded store, and a worker in this very process. */
 export async function openLocalRunner(config: Config, warn: (message: string) => void): Promise<Runner> {
+	// Before the store is opened: a refused run leaves no data folder behind.
+	await requireSandbox(config);
 	await using stack = new AsyncDisposableStack();
 	const paddock = stack.use(await openHere(config, warn, { adopt: false }));
-	await requireSandbox(paddock, config.sandbox);
 	const { queued, running } = await paddock.store.counts();
 	const owned = stack.move();
 	return {
@@ -47,8 +48,9 @@ export async function openLocalRunner(config: Config, warn: (message: string) =>
 	};
 }
 
-async function requireSandbox(paddock: Paddock, backend: string): Promise<void> {
-	const { ok, checks } = await (await paddock.provider(backend)).available();
+async function requireSandbox({ sandbox: backend, env }: Config): Promise<void> {
+	await using providers = new Providers(env, () => {});
+	const { ok, checks } = await providers.availability(backend);
 	if (ok) return;
 	const broken = checks.find((check) => !check.ok);
 	const why = broken === undefined ? "" : `: ${broken.detail}`;

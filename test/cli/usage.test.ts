@@ -11,7 +11,8 @@ const FIZZBUZZ = "examples/tasks/fizzbuzz";
 
 async function ask(...argv: string[]) {
 	await using paddock = await Paddock.open();
-	const console = new RecordedConsole({ env: { PADDOCK_HOME: join(paddock.home, "data") } });
+	const env = { PADDOCK_HOME: join(paddock.home, "data"), DOCKER_HOST: "unix:///no/engine.sock" };
+	const console = new RecordedConsole({ env });
 	const code = await main(argv, console);
 	return {
 		code,
@@ -62,6 +63,21 @@ const BAD: [string, string[], string][] = [
 		"an unknown sandbox",
 		["run", FIZZBUZZ, "--policy", "oracle", "--sandbox", "dokcer"],
 		'Did you mean "docker"?',
+	],
+	[
+		"docker without an engine",
+		["run", FIZZBUZZ, "--policy", "oracle", "--sandbox", "docker"],
+		'The sandbox "docker" is not available here: no container engine answers at /no/engine.sock',
+	],
+	[
+		"E2B without a key",
+		["run", FIZZBUZZ, "--policy", "oracle", "--sandbox", "e2b"],
+		'The sandbox "e2b" is not available here: E2B_API_KEY is not set',
+	],
+	[
+		"SSH without a host",
+		["run", FIZZBUZZ, "--policy", "oracle", "--sandbox", "ssh"],
+		'The sandbox "ssh" is not available here: PADDOCK_SSH_HOST is not set',
 	],
 	[
 		"no rollouts at all",

@@ -49,9 +49,6 @@ export async function openFakePaddock(options: FakePaddockOptions = {}): Promise
 		sandboxes: async () => ({
 			local: { ok: true, checks: [{ name: "bwrap", ok: true, detail: "found" }] },
 		}),
-		provider() {
-			throw new Error("there are no boxes here");
-		},
 		async [Symbol.asyncDispose]() {
 			await bare[Symbol.asyncDispose]();
 			await rm(home, { recursive: true, force: true });

@@ -31,8 +31,8 @@ afterAll(() => owned.disposeAsync());
 test("a real agent is driven over HTTP from the request to the samples", {
 	timeout: 180_000,
 }, async (context) => {
-	const local = await (await paddock.provider("local")).available();
-	requirePart(context, "the local sandbox", local.ok, "paddock doctor says what is missing");
+	const { local } = await paddock.sandboxes();
+	requirePart(context, "the local sandbox", local?.ok === true, "paddock doctor says what is missing");
 	const { rollouts } = await client.submit({
 		task: await example("fizzbuzz"),
 		endpoint: policy("oracle"),
