@@ -8,7 +8,7 @@ import { findAgentBinary } from "../src/host/binary.ts";
 import { BoxSpec } from "../src/model/task.ts";
 import { openLocalProvider } from "../src/sandbox/local.ts";
 import type { Sandbox, SandboxProvider } from "../src/sandbox/sandbox.ts";
-import { benchAgent } from "./sandbox/agent.ts";
+import { measureAgent, printAgent, VERIFY } from "./sandbox/agent.ts";
 
 const OPENS = 20;
 const COMMANDS = 100;
@@ -32,14 +32,17 @@ export async function benchSandbox(print: (text: string) => void): Promise<void>
 		...(await measureCommands(provider)),
 		...(await measureSnapshots(provider, folder.path)),
 	];
-	print(`Milliseconds, median (p95, least). ${cpus().length} cores, load ${loadavg()[0]!.toFixed(1)}.`);
+	const load = loadavg()[0]!.toFixed(1);
+	const { rows: agentRows, verification } = await measureAgent();
+	rows.push(await besideBareVerification(verification, folder.path));
+	print(`Milliseconds, median (p95, least). ${cpus().length} cores, load ${load}.`);
 	print("");
 	print("| what | box | bare | bare is |");
 	print("|---|---|---|---|");
 	for (const { what, box, bare, bareWhat } of rows) {
 		print(`| ${what} | ${summary(box)} | ${bare === null ? "–" : summary(bare)} | ${bareWhat} |`);
 	}
-	await benchAgent(print);
+	printAgent(print, agentRows);
 }
 
 async function measureLife(provider: SandboxProvider): Promise<Row[]> {
@@ -127,6 +130,24 @@ async function measureSnapshots(provider: SandboxProvider, folder: string): Prom
 		{ what: `snapshot of home (${size})`, ...rows.pack, bareWhat: "tar to /dev/null" },
 		{ what: "home from box to box", ...rows.move, bareWhat: "tar to tar on the disk" },
 	];
+}
+
+/** By hand: the workdir is copied, and the same command run in the copy. */
+async function besideBareVerification(verification: number[], folder: string): Promise<Row> {
+	const small = join(folder, "..", "small");
+	await mkdir(small);
+	await writeFile(join(small, "one.txt"), "one\n");
+	const bare: number[] = [];
+	for (let round = 0; round < SNAPSHOTS; round += 1) {
+		const copy = join(folder, "..", `verified-${round}`);
+		bare.push(await clock(() => run(["bash", "-c", `cp -r ${small} ${copy} && cd ${copy} && ${VERIFY}`])));
+	}
+	return {
+		what: "clean-box verification: the agent's last word to the reward",
+		box: verification,
+		bare,
+		bareWhat: "copy the workdir, run the same command",
+	};
 }
 
 function openBox(provider: SandboxProvider): Promise<Sandbox> {

@@ -3,19 +3,27 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { loadConfig } from "../../src/config.ts";
-import type { RolloutEvent } from "../../src/model/event.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { openPaddock, type Paddock } from "../../src/paddock.ts";
 import { bareRun, bareServe, type Figures } from "./bare.ts";
 import { openStopwatch, type Stopwatch } from "./stopwatch.ts";
 
-const ROUNDS = 5;
+const ROUNDS = 7;
 const REFILL_MS = 8_000;
+/** Passes once the scripted model has done its work. */
+export const VERIFY = "grep -q one one.txt";
+
+export interface AgentFigures {
+	rows: Record<string, Figures[]>;
+	/** From the agent's last word to the reward, ms. */
+	verification: number[];
+}
 
 /** What a whole rollout costs, beside OpenCode by hand, turn by turn in the same run. */
-export async function benchAgent(print: (text: string) => void): Promise<void> {
+export async function measureAgent(): Promise<AgentFigures> {
 	await using model = await openStopwatch();
 	const rows: Record<string, Figures[]> = {};
+	const verification: number[] = [];
 	const note = (name: string, figures: Figures) => {
 		rows[name] = [...(rows[name] ?? []), figures];
 	};
@@ -23,21 +31,25 @@ export async function benchAgent(print: (text: string) => void): Promise<void> {
 	for (let round = 0; round < ROUNDS; round++) {
 		note("bare `opencode serve`", await fresh(model, () => bareServe(model)));
 		note("bare `opencode run`", await fresh(model, () => bareRun(model)));
-		note("box, cold", (await rollouts(cold.paddock, model, 1, "rollout-start"))[0]!);
+		const figures = await oneRollout(cold.paddock, model);
+		note("box, cold", figures);
+		verification.push(figures.verification);
 	}
 	await using warm = await openStation(1);
 	for (let round = 0; round < ROUNDS; round++) {
 		// The pool fills in the background; a trainer's next group comes later than this too.
 		await delay(REFILL_MS);
-		note("box, generic warm", (await rollouts(warm.paddock, model, 1, "sandbox-open"))[0]!);
+		note("box, generic warm", await oneRollout(warm.paddock, model));
 		await delay(REFILL_MS);
-		const [, ...primed] = await rollouts(warm.paddock, model, 3, "sandbox-open");
-		for (const figures of primed) note("box, primed for its task", figures);
+		// The second one's box is made while the first one is being verified.
+		const group = [request(model, "sleep 8"), request(model, VERIFY)];
+		const { rollouts } = await warm.paddock.submitBatch(group, { n: 1 });
+		note("box, primed for its task", await figuresOf(warm.paddock, rollouts[1]!.id));
 	}
-	printTable(print, rows);
+	return { rows, verification };
 }
 
-function printTable(print: (text: string) => void, rows: Record<string, Figures[]>): void {
+export function printAgent(print: (text: string) => void, rows: Record<string, Figures[]>): void {
 	const bare = median(rows["bare `opencode serve`"]!.map((figures) => figures.firstRequest));
 	const run = median(rows["bare `opencode run`"]!.map((figures) => figures.threeTurns));
 	print("");
@@ -53,19 +65,30 @@ function printTable(print: (text: string) => void, rows: Record<string, Figures[
 	}
 	print("");
 	print(
-		"A cold box's clock starts when a worker takes the rollout: opening, staging, snapshot and boot are in it. A warm box's starts when it has been taken, thawed and found alive.",
+		"A box's clock starts when a worker takes the rollout: opening, staging, snapshot and boot are in a cold one's time, thawing and the question whether it lives in a warm one's.",
 	);
 }
 
-/** Events carry the times: taken, first call, agent done. */
-async function rollouts(
-	paddock: Paddock,
-	model: Stopwatch,
-	n: number,
-	from: RolloutEvent["type"],
-): Promise<Figures[]> {
-	const request = RolloutRequest.parse({
-		task: { id: "bench", instruction: "Do what is asked." },
+async function oneRollout(paddock: Paddock, model: Stopwatch) {
+	const { rollouts } = await paddock.submit(request(model, VERIFY));
+	return await figuresOf(paddock, rollouts[0]!.id);
+}
+
+/** Events carry the times: taken by a worker, first call, agent done, judged. */
+async function figuresOf(paddock: Paddock, id: string): Promise<Figures & { verification: number }> {
+	const at = new Map<string, number>();
+	for await (const event of paddock.follow(id)) if (!at.has(event.type)) at.set(event.type, event.at);
+	const since = at.get("rollout-start")!;
+	return {
+		firstRequest: at.get("call-start")! - since,
+		threeTurns: at.get("agent-end")! - since,
+		verification: at.get("reward")! - at.get("agent-end")!,
+	};
+}
+
+function request(model: Stopwatch, verify: string): RolloutRequest {
+	return RolloutRequest.parse({
+		task: { id: "bench", instruction: "Do what is asked.", verify: [verify] },
 		endpoint: {
 			type: "url",
 			baseUrl: `${model.url}/v1`,
@@ -74,15 +97,6 @@ async function rollouts(
 			dialect: "vllm",
 		},
 	});
-	const { rollouts: submitted } = await paddock.submit(request, { n });
-	const figures: Figures[] = [];
-	for (const { id } of submitted) {
-		const at = new Map<string, number>();
-		for await (const event of paddock.follow(id)) if (!at.has(event.type)) at.set(event.type, event.at);
-		const since = at.get(from)!;
-		figures.push({ firstRequest: at.get("call-start")! - since, threeTurns: at.get("agent-end")! - since });
-	}
-	return figures;
 }
 
 async function openStation(pool: number) {

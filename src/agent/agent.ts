@@ -42,8 +42,12 @@ export interface AgentRun extends AsyncDisposable {
 
 /** A booted program that waits for its first prompt. */
 export interface BootedAgent extends AsyncDisposable {
-	/** Pays the first-use costs of `directory` ahead of time. The gateway must be priming this box. */
+	/** Pays first-use costs ahead of time, all the more in `directory`. The gateway must be priming this box. */
 	prime(directory: string): Promise<void>;
+	/** Does all of `begin` that needs no instruction, for a prompt in this directory. */
+	openAhead(directory: string): Promise<void>;
+	/** Rejects unless the agent could begin now. */
+	ping(): Promise<void>;
 	begin(prompt: { directory: string; instruction: string }, listener: AgentListener): Promise<AgentRun>;
 	logTail(): Promise<string>;
 }

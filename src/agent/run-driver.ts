@@ -12,6 +12,7 @@ import { whenAborted } from "./stopped.ts";
 
 /** A killed command is reported at once, unless the box no longer answers. */
 const KILL_GRACE_MS = 3_000;
+const PING_MS = 2_000;
 const TITLE = "Paddock rollout";
 
 /**
@@ -26,6 +27,10 @@ export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: st
 	return {
 		// Every prompt is a new process: there is nothing to warm up.
 		prime: async () => {},
+		openAhead: async () => {},
+		async ping() {
+			await box.exec(["true"], { timeoutMs: PING_MS });
+		},
 		begin: async (prompt, listener) => await beginRun(box, options, env, prompt, listener, log),
 		logTail: async () => log.tail(64_000),
 		[Symbol.asyncDispose]: async () => {},

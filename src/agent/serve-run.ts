@@ -12,17 +12,19 @@ const RECONNECTS = 5;
 const EVENT_TEXT_LIMIT = 4_000;
 const EVENT_ENTRIES_LIMIT = 100;
 
-/** Creates the session, sends the instruction and listens. */
-export async function startServeRun(
+/** A session that somebody listens to and that has been asked nothing yet. */
+export interface WaitingSession extends AsyncDisposable {
+	begin(instruction: string, listener: AgentListener): Promise<AgentRun>;
+}
+
+export async function openSession(
 	client: ServeClient,
 	server: BoxProcess,
 	options: AgentOptions,
-	instruction: string,
-	listener: AgentListener,
-): Promise<AgentRun> {
-	const run = new ServeRun(client, server, listener);
+): Promise<WaitingSession> {
+	const run = new ServeRun(client, server);
 	try {
-		await run.start(options.title ? null : "Paddock rollout", instruction);
+		await run.open(options.title ? null : "Paddock rollout");
 		return run;
 	} catch (error) {
 		await run[Symbol.asyncDispose]();
@@ -30,18 +32,17 @@ export async function startServeRun(
 	}
 }
 
-class ServeRun implements AgentRun {
+class ServeRun implements AgentRun, WaitingSession {
 	readonly #client: ServeClient;
-	readonly #listener: AgentListener;
 	readonly #stop = new AbortController();
 	readonly #end = Promise.withResolvers<AgentEnd>();
+	#listener: AgentListener | null = null;
 	#sessionId: string | null = null;
 	#error: { code: string; message: string } | null = null;
 	#prompted = false;
 
-	constructor(client: ServeClient, server: BoxProcess, listener: AgentListener) {
+	constructor(client: ServeClient, server: BoxProcess) {
 		this.#client = client;
-		this.#listener = listener;
 		server.exited.then(({ exitCode, signal }) => {
 			const message = `opencode serve ended while it worked (${signal ?? `exit code ${exitCode}`})`;
 			this.#end.resolve({ outcome: "failed", exitCode, error: { code: "agent_crashed", message } });
@@ -52,13 +53,24 @@ class ServeRun implements AgentRun {
 		return this.#sessionId;
 	}
 
-	async start(title: string | null, instruction: string): Promise<void> {
-		await this.#listen();
-		this.#sessionId = await this.#client.createSession(title);
-		this.#listener.onSession(this.#sessionId);
+	async open(title: string | null): Promise<void> {
+		const [sessionId] = await Promise.all([this.#client.createSession(title), this.#listen()]);
+		this.#sessionId = sessionId;
+	}
+
+	async begin(instruction: string, listener: AgentListener): Promise<AgentRun> {
+		const sessionId = this.#sessionId!;
+		this.#listener = listener;
+		listener.onSession(sessionId);
 		// The idle event travels on another connection and may overtake the answer to the prompt.
 		this.#prompted = true;
-		await this.#client.prompt(this.#sessionId, instruction);
+		try {
+			await this.#client.prompt(sessionId, instruction);
+			return this;
+		} catch (error) {
+			await this[Symbol.asyncDispose]();
+			throw error;
+		}
 	}
 
 	async wait(signal: AbortSignal): Promise<AgentEnd> {
@@ -143,10 +155,12 @@ class ServeRun implements AgentRun {
 
 	#on(event: ServeEvent): void {
 		const { type, properties } = event;
-		if (type === "permission.asked") this.#onPermission(properties);
-		if (type === "question.asked") this.#onQuestion(properties);
+		const listener = this.#listener;
+		if (listener === null) return;
+		if (type === "permission.asked") listener.onPermission(toPermission(properties));
+		if (type === "question.asked") listener.onQuestion(toQuestion(properties));
 		if (type === "session.error" && this.#isRoot(properties)) this.#error = toError(properties.error);
-		if (isTelling(event)) this.#listener.onEvent(type, shorten(properties) as Record<string, unknown>);
+		if (isTelling(event)) listener.onEvent(type, shorten(properties) as Record<string, unknown>);
 		if (type === "session.idle" && this.#isRoot(properties) && this.#prompted) this.#idle();
 	}
 
@@ -159,16 +173,6 @@ class ServeRun implements AgentRun {
 				exitCode: 1,
 				error,
 			});
-	}
-
-	#onPermission(ask: Record<string, unknown>): void {
-		const patterns = Array.isArray(ask.patterns) ? shortenList(ask.patterns).map(text) : [];
-		this.#listener.onPermission({ requestId: text(ask.id), permission: text(ask.permission), patterns });
-	}
-
-	#onQuestion(ask: Record<string, unknown>): void {
-		const questions = Array.isArray(ask.questions) ? shortenList(ask.questions) : [];
-		this.#listener.onQuestion({ requestId: text(ask.id), questions });
 	}
 
 	#isRoot(properties: Record<string, unknown>): boolean {
@@ -203,6 +207,16 @@ function shorten(value: unknown): unknown {
 
 function shortenList(values: unknown[]): unknown[] {
 	return values.slice(0, EVENT_ENTRIES_LIMIT).map(shorten);
+}
+
+function toPermission(ask: Record<string, unknown>) {
+	const patterns = Array.isArray(ask.patterns) ? shortenList(ask.patterns).map(text) : [];
+	return { requestId: text(ask.id), permission: text(ask.permission), patterns };
+}
+
+function toQuestion(ask: Record<string, unknown>) {
+	const questions = Array.isArray(ask.questions) ? shortenList(ask.questions) : [];
+	return { requestId: text(ask.id), questions };
 }
 
 function toError(error: unknown): { code: string; message: string } {

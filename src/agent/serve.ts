@@ -8,12 +8,14 @@ import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
 import { agentEnvironment, agentFiles } from "./opencode-config.ts";
 import { ServeClient } from "./serve-client.ts";
-import { startServeRun } from "./serve-run.ts";
+import { openSession, type WaitingSession } from "./serve-run.ts";
 import { whenAborted } from "./stopped.ts";
 
 const PORT = 4096;
 const BOOT_LIMIT_MS = 120_000;
 const EXIT_GRACE_MS = 500;
+/** The second turn still meets code that runs for the first time. */
+const WARM_UP_TURNS = 2;
 
 /** Starts `opencode serve` in the box and resolves when it answers. */
 export async function bootServe(
@@ -86,6 +88,7 @@ interface Parts {
 
 class ServeAgent implements BootedAgent {
 	readonly #parts: Parts;
+	#ahead: { directory: string; session: WaitingSession } | null = null;
 
 	constructor(parts: Parts) {
 		this.#parts = parts;
@@ -95,8 +98,23 @@ class ServeAgent implements BootedAgent {
 		const client = this.#client(directory);
 		try {
 			const session = await client.createSession("warm-up");
-			await client.promptAndWait(session, "Reply with: ok");
+			for (let turn = 0; turn < WARM_UP_TURNS; turn += 1) {
+				await client.promptAndWait(session, "Reply with: ok");
+			}
 			await client.deleteSession(session);
+		} finally {
+			client.close();
+		}
+	}
+
+	async openAhead(directory: string): Promise<void> {
+		this.#ahead = { directory, session: await this.#openSession(directory) };
+	}
+
+	async ping(): Promise<void> {
+		const client = this.#client("/");
+		try {
+			await client.health();
 		} finally {
 			client.close();
 		}
@@ -106,8 +124,11 @@ class ServeAgent implements BootedAgent {
 		prompt: { directory: string; instruction: string },
 		listener: AgentListener,
 	): Promise<AgentRun> {
-		const { server, options } = this.#parts;
-		return await startServeRun(this.#client(prompt.directory), server, options, prompt.instruction, listener);
+		const { directory, instruction } = prompt;
+		const ahead = this.#ahead?.directory === directory ? this.#ahead.session : null;
+		if (ahead !== null) this.#ahead = null;
+		const session = ahead ?? (await this.#openSession(directory));
+		return await session.begin(instruction, listener);
 	}
 
 	async logTail(): Promise<string> {
@@ -116,9 +137,15 @@ class ServeAgent implements BootedAgent {
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		const { server } = this.#parts;
+		await this.#ahead?.session[Symbol.asyncDispose]();
 		await server.kill("SIGTERM");
 		// It ends with its box in any case; this only lets it close its database.
 		await Promise.race([server.exited, delay(EXIT_GRACE_MS)]);
+	}
+
+	async #openSession(directory: string): Promise<WaitingSession> {
+		const { server, options } = this.#parts;
+		return await openSession(this.#client(directory), server, options);
 	}
 
 	#client(directory: string): ServeClient {

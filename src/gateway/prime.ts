@@ -2,7 +2,18 @@ import type { ServerResponse } from "node:http";
 import type { AgentRequest } from "./relay.ts";
 import { toSse } from "./sse.ts";
 
-/** A one-token answer of our own, so that an agent can warm up without any model. Nothing is recorded. */
+/** Harmless, and the tool that nearly every first turn uses. */
+const WARM_UP_CALL = {
+	index: 0,
+	id: "call_prime",
+	type: "function",
+	function: { name: "bash", arguments: JSON.stringify({ command: "true", description: "Warm up" }) },
+};
+
+/**
+ * A short answer of our own, so that an agent can warm up without any model: one tool call for each prompt, then a word. Nothing
+ * is recorded.
+ */
 export function answerPriming(request: AgentRequest, response: ServerResponse): void {
 	const common = {
 		id: "chatcmpl-prime",
@@ -23,11 +34,21 @@ export function answerPriming(request: AgentRequest, response: ServerResponse): 
 	}
 	const chunk = (choices: object[], extra: object = {}) =>
 		toSse(JSON.stringify({ ...common, object: "chat.completion.chunk", choices, ...extra }));
+	const [said, reason] = isPrompt(request.body)
+		? [{ tool_calls: [WARM_UP_CALL] }, "tool_calls"]
+		: [{ content: "ok" }, "stop"];
 	const events = [
-		chunk([{ index: 0, delta: { role: "assistant", content: "ok" }, finish_reason: null }]),
-		chunk([{ index: 0, delta: {}, finish_reason: "stop" }]),
+		chunk([{ index: 0, delta: { role: "assistant", ...said }, finish_reason: null }]),
+		chunk([{ index: 0, delta: {}, finish_reason: reason }]),
 		chunk([], { usage }),
 		toSse("[DONE]"),
 	];
 	response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" }).end(events.join(""));
+}
+
+/** Asked by a person, so to speak, and able to call the tool. */
+function isPrompt({ messages, tools }: Record<string, unknown>): boolean {
+	const last = Array.isArray(messages) ? (messages.at(-1) as { role?: unknown } | undefined) : undefined;
+	const names = Array.isArray(tools) ? tools.map((tool) => tool?.function?.name) : [];
+	return last?.role === "user" && names.includes(WARM_UP_CALL.function.name);
 }

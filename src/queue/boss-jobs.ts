@@ -7,6 +7,7 @@ const DEAD_LETTERS = "rollouts_dead";
 /** pg-boss allows nothing shorter. */
 const HEARTBEAT_S = 10;
 const DAY_S = 86_400;
+const LONGEST_WAIT_S = 60;
 
 /** The jobs in pg-boss's tables: at most one live job for each rollout. */
 export class BossJobs {
@@ -27,10 +28,8 @@ export class BossJobs {
 			policy: "exclusive",
 			heartbeatSeconds: HEARTBEAT_S,
 			retryLimit: this.#retries.limit,
-			retryDelay: this.#retries.delayS,
-			retryBackoff: true,
-			// A job comes back by the same way whether it failed or its worker died; the latter must not wait long.
-			retryDelayMax: 10,
+			// What a dead worker held is for anybody at once; what came back alive waits, see bringBack.
+			retryDelay: 0,
 			expireInSeconds: DAY_S,
 			retentionSeconds: 365 * DAY_S,
 			deleteAfterSeconds: DAY_S,
@@ -70,9 +69,13 @@ export class BossJobs {
 			return;
 		}
 		await this.#boss.fail(QUEUE, claim.jobId, { reason: end });
-		if (end === "back") return;
-		await this.#boss.update(QUEUE, undefined, { id: claim.jobId, startAfter: new Date() });
-		await this.#sql("SELECT pg_notify($1, '')", [this.#channel]);
+		if (end === "handedBack") {
+			await this.#sql("SELECT pg_notify($1, '')", [this.#channel]);
+			return;
+		}
+		const waitS = Math.min(this.#retries.delayS * 2 ** claim.retryCount, LONGEST_WAIT_S);
+		const startAfter = new Date(Date.now() + waitS * 1000);
+		await this.#boss.update(QUEUE, undefined, { id: claim.jobId, startAfter });
 	}
 
 	/** Says that all of these are being worked on; answers those that have been lost. */

@@ -1,9 +1,11 @@
 import { RolloutError, within } from "../errors.ts";
+import type { RolloutRequest } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { HOME, type Task, WORKDIR } from "../model/task.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { verifyCommands } from "../verify/clean-box.ts";
-import { closing, inTime } from "./clock.ts";
+import type { Verdict } from "../verify/verify.ts";
+import { inTime } from "./clock.ts";
 import type { Deps } from "./deps.ts";
 import { openBox, type ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
@@ -12,48 +14,75 @@ import { transfer } from "./snapshot.ts";
 const MAX_DIFF_BYTES = 1024 * 1024;
 const DIFF_S = 30;
 
-/** The verdict of a clean box: what the agent was given, plus its workdir and declared artifacts, and nothing else of it. */
-export async function judge(
-	rollout: Rollout,
-	ready: ReadyBox,
-	deps: Deps,
-	record: RolloutRecord,
-	signal: AbortSignal,
-): Promise<void> {
-	const { task } = rollout.request;
-	const { createS, verifyS, teardownS } = task.clocks;
-	const clean = await openCleanBox(rollout, ready, deps, signal);
-	await using _closing = closing(clean, "the clean box", teardownS, (text) => record.note(text));
-	const filling = fillAndDiff(task, ready, clean, signal);
-	const diff = await inTime(filling, {
-		ms: (createS + DIFF_S) * 1000,
-		late: () => tooSlow("filling"),
-		signal,
-	});
-	await deps.store.putBlob(rollout.id, "diff.patch", Buffer.from(diff));
-	const verifying = deps.verify(task, clean, {
-		signal,
-		onResult: (result) => {
-			record.verify.push(result);
-			record.emit({ type: "verify-end", result });
-		},
-	});
-	// Each command has its own clock; one more is for what happens around them.
-	const verifyMs = (verifyCommands(task).length + 1) * verifyS * 1000;
-	const verdict = await inTime(verifying, { ms: verifyMs, late: () => tooSlow("verifying in"), signal });
-	record.reward = verdict.reward;
-	record.emit({ type: "reward", reward: verdict.reward });
-	await deps.store.putBlob(rollout.id, "verifier.stdout", Buffer.from(verdict.stdout));
-	await deps.store.putBlob(rollout.id, "verifier.stderr", Buffer.from(verdict.stderr));
+/** Gives the verdict in a clean box: what the agent was given, plus its workdir and declared artifacts, and nothing else of it. */
+export class Judge implements AsyncDisposable {
+	readonly #rollout: Rollout;
+	readonly #ready: ReadyBox;
+	readonly #deps: Deps;
+	readonly #record: RolloutRecord;
+	readonly #signal: AbortSignal;
+	#clean: Promise<Sandbox> | null = null;
+
+	constructor(rollout: Rollout, ready: ReadyBox, deps: Deps, record: RolloutRecord, signal: AbortSignal) {
+		this.#rollout = rollout;
+		this.#ready = ready;
+		this.#deps = deps;
+		this.#record = record;
+		this.#signal = signal;
+	}
+
+	/** Opens the clean box in the background: the agent has ended, and its box is still to be cleared. */
+	prepare(): void {
+		this.#clean = openCleanBox(this.#rollout.request, this.#ready, this.#deps, this.#signal);
+		// Whoever needs it learns why there is none.
+		this.#clean.catch(() => {});
+	}
+
+	async judge(): Promise<void> {
+		if (this.#clean === null) this.prepare();
+		const clean = await this.#clean!;
+		const { id, request } = this.#rollout;
+		const { createS } = request.task.clocks;
+		const filling = fillAndDiff(request.task, this.#ready, clean, this.#signal);
+		const late = () => tooSlow("filling");
+		const diff = await inTime(filling, { ms: (createS + DIFF_S) * 1000, late, signal: this.#signal });
+		const { store } = this.#deps;
+		await store.putBlob(id, "diff.patch", Buffer.from(diff));
+		const verdict = await this.#verify(clean);
+		this.#record.reward = verdict.reward;
+		this.#record.emit({ type: "reward", reward: verdict.reward });
+		await store.putBlob(id, "verifier.stdout", Buffer.from(verdict.stdout));
+		await store.putBlob(id, "verifier.stderr", Buffer.from(verdict.stderr));
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		// What failed to open has been told already, or nobody needed it.
+		const clean = await this.#clean?.catch(() => null);
+		await clean?.[Symbol.asyncDispose]();
+	}
+
+	async #verify(clean: Sandbox): Promise<Verdict> {
+		const { task } = this.#rollout.request;
+		const [record, signal] = [this.#record, this.#signal];
+		const verifying = this.#deps.verify(task, clean, {
+			signal,
+			onResult: (result) => {
+				record.verify.push(result);
+				record.emit({ type: "verify-end", result });
+			},
+		});
+		// Each command has its own clock; one more is for what happens around them.
+		const ms = (verifyCommands(task).length + 1) * task.clocks.verifyS * 1000;
+		return await inTime(verifying, { ms, late: () => tooSlow("verifying in"), signal });
+	}
 }
 
 async function openCleanBox(
-	rollout: Rollout,
+	request: RolloutRequest,
 	ready: ReadyBox,
 	deps: Deps,
 	signal: AbortSignal,
 ): Promise<Sandbox> {
-	const { request } = rollout;
 	const ms = request.task.clocks.createS * 1000;
 	return await within(
 		"verifier",
@@ -62,7 +91,8 @@ async function openCleanBox(
 			const clean = await openBox({ provider: deps.provider }, request, signal);
 			const given = ready.given.stream();
 			try {
-				await inTime(clean.unpack(given), { ms, late: () => tooSlow("unpacking into"), signal });
+				const filling = clean.unpack(given).then(() => setAside(clean, signal));
+				await inTime(filling, { ms, late: () => tooSlow("unpacking into"), signal });
 				return clean;
 			} catch (error) {
 				given.destroy();
@@ -74,36 +104,46 @@ async function openCleanBox(
 	);
 }
 
+/** Laid over the given workdir, a file that the agent removed would be back. So that one makes room, and is compared with. */
+async function setAside(clean: Sandbox, signal: AbortSignal): Promise<void> {
+	const { before, workdir } = placesIn(clean);
+	const script = `mkdir -p ${before} ${workdir} && chmod u+rwx ${workdir} && mv ${workdir} ${before}/a`;
+	const { exitCode, stderr } = await clean.exec(script, { signal });
+	if (exitCode !== 0)
+		throw new RolloutError("verifier", "clean_box_failed", stderr.slice(-500), { retryable: true });
+}
+
+function placesIn(clean: Sandbox): { before: string; workdir: string } {
+	// On the same disk: to set the given workdir aside is one step then, whatever its size.
+	return { before: `${clean.home}/.before-${clean.id}`, workdir: WORKDIR.replace(HOME, clean.home) };
+}
+
 function tooSlow(doing: string): RolloutError {
 	return new RolloutError("verifier", "clean_box_failed", `${doing} the clean box took too long`, {
 		retryable: true,
 	});
 }
 
-/** Lays the agent's workdir over the given one, and says how the two differ before any test can touch them. */
+/** Brings the agent's workdir, and says how it differs from the given one before any test can touch them. */
 async function fillAndDiff(
 	task: Task,
 	ready: ReadyBox,
 	clean: Sandbox,
 	signal: AbortSignal,
 ): Promise<string> {
-	const workdir = WORKDIR.replace(HOME, clean.home);
-	// On the same disk: to set the given workdir aside is one step then, whatever its size.
-	const before = `${clean.home}/.before-${clean.id}`;
-	const setAside = `mkdir -p ${before} ${workdir} && chmod u+rwx ${workdir} && mv ${workdir} ${before}/a`;
-	const aside = await clean.exec(setAside, { signal });
-	// Laid over what was given, a file that the agent removed would be back.
-	if (aside.exitCode !== 0)
-		throw new RolloutError("verifier", "clean_box_failed", aside.stderr.slice(-500), { retryable: true });
+	const { before, workdir } = placesIn(clean);
 	const paths = await presentPaths(ready.box, ["workdir", ...task.artifacts.map(belowHome)], signal);
 	if (paths.length > 0) await transfer(ready.box, clean, paths);
-	const script = `mkdir -p ${workdir} && ln -s ${workdir} ${before}/b && cd ${before} && diff -ruN -x .git -x node_modules a b`;
-	const { stdout } = await clean.exec(script, {
+	// A link of the agent's may lead to something endless; b itself is followed because of its slash.
+	const compare = "diff -ruN --no-dereference -x .git -x node_modules a/ b/";
+	const tidy = `chmod -R u+rwX ${before}/a; rm -rf ${before}`;
+	const script = `mkdir -p ${workdir} && ln -s ${workdir} ${before}/b && cd ${before} && ${compare}; ${tidy}`;
+	const { stdout, timedOut } = await clean.exec(script, {
 		signal,
 		timeoutMs: DIFF_S * 1000,
 		maxOutputBytes: MAX_DIFF_BYTES,
 	});
-	await clean.exec(`chmod -R u+rwX ${before}/a; rm -rf ${before}`, { signal });
+	if (timedOut) await clean.exec(tidy, { signal });
 	return stdout;
 }
 

@@ -3,13 +3,13 @@ import type { RolloutEnd } from "../store/store.ts";
 import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
 import type { Deps } from "./deps.ts";
-import { judge } from "./judge.ts";
+import { Judge } from "./judge.ts";
 import { RolloutRecord } from "./record.ts";
 import { solve } from "./solve.ts";
 
 /**
  * The story of one rollout. Open a box with the task in it and the agent waiting; let the agent work until it ends or is
- * stopped; end every process; verify in a clean box; keep what is worth keeping; let everything close itself.
+ * stopped; end every process, while a clean box opens; verify there; keep what is worth keeping; let everything close itself.
  *
  * It never throws for what happens in a rollout: failures are data on the record.
  */
@@ -18,14 +18,20 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 	const signal = AbortSignal.any([stop, record.lost.signal]);
 	const { teardownS } = rollout.request.task.clocks;
 	const late = () => unresponsiveBox("ending the agent", teardownS);
+	const say = (text: string) => record.note(text);
+	const verdictIsDue = () => record.outcome !== "failed" && record.outcome !== "aborted";
 	try {
 		const ready = await deps.boxes.open(rollout.request, record, signal);
-		await using _closing = closing(ready, "the agent's box", teardownS, (text) => record.note(text));
-		await solve(rollout, ready, deps, record, signal);
+		await using _closing = closing(ready, "the agent's box", teardownS, say);
+		const judge = new Judge(rollout, ready, deps, record, signal);
+		await using _leaving = closing(judge, "the clean box", teardownS, say);
+		await solve(rollout, ready, deps, record, signal, () => {
+			if (verdictIsDue()) judge.prepare();
+		});
 		await inTime(ready.box.killAll(), { ms: teardownS * 1000, late });
-		if (record.outcome !== "failed" && record.outcome !== "aborted") {
+		if (verdictIsDue()) {
 			record.phase("verify");
-			await judge(rollout, ready, deps, record, signal);
+			await judge.judge();
 		}
 		record.phase("collect");
 		await collect(rollout, ready.box, deps.store, record);

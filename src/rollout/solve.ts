@@ -14,13 +14,17 @@ import { type Halt, HaltSwitch } from "./halt.ts";
 import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
 
-/** Lets the agent work on the task until it ends by itself or has to stop. What it did is data; it does not throw for that. */
+/**
+ * Lets the agent work on the task until it ends by itself or has to stop, then keeps the evidence; `onEnd` is called in between.
+ * What the agent did is data; it does not throw for that.
+ */
 export async function solve(
 	rollout: Rollout,
 	ready: ReadyBox,
 	deps: Deps,
 	record: RolloutRecord,
 	signal: AbortSignal,
+	onEnd: () => void,
 ): Promise<void> {
 	record.phase("agent");
 	const { request } = rollout;
@@ -51,6 +55,7 @@ export async function solve(
 	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
+	onEnd();
 	await keepEvidence(rollout, ready, run, attendant, deps, record);
 }
 

@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import { availableParallelism } from "node:os";
+import { setTimeout as delay } from "node:timers/promises";
 import type { BootedAgent } from "../agent/agent.ts";
 import { whenAborted } from "../agent/stopped.ts";
-import { isAbort, messageOf } from "../errors.ts";
+import { messageOf } from "../errors.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
@@ -19,6 +21,10 @@ import {
 import type { RolloutRecord } from "./record.ts";
 import type { Snapshot } from "./snapshot.ts";
 
+/** For so long after a rollout has begun no box is made … */
+const QUIET_MS = 1_000;
+/** … unless they begin so often that none ever would be. */
+const LONGEST_QUIET_MS = 5_000;
 const SWEEP_EVERY_MS = 10_000;
 /** How long freezing or thawing may take. */
 const ANSWER_S = 10;
@@ -35,7 +41,7 @@ export interface WarmOptions extends ReadyDeps {
 	warn(message: string): void;
 }
 
-/** A booted agent in a frozen box. With `given`, the task is in it, set up, and the agent is primed for it. */
+/** A booted and primed agent in a frozen box. With `given`, the task is in it, set up, and the agent is primed for it. */
 interface WarmBox extends AsyncDisposable {
 	box: Sandbox;
 	agent: BootedAgent;
@@ -47,6 +53,9 @@ interface WarmBox extends AsyncDisposable {
 /** Boxes of one recipe, some of them still being made. */
 interface Shelf {
 	request: RolloutRequest;
+	forTask: boolean;
+	/** How many there should be. */
+	wanted: number;
 	boxes: Promise<WarmBox | null>[];
 }
 
@@ -61,18 +70,24 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 	readonly #primed = new Map<string, Shelf>();
 	readonly #stop = new AbortController();
 	readonly #sweeping: NodeJS.Timeout;
+	readonly #lanes = Math.max(1, Math.floor(availableParallelism() / 2));
+	#making = 0;
+	#lastMade = 0;
+	#quietUntil = 0;
 
 	constructor(options: WarmOptions) {
 		this.#options = options;
-		this.#generic = { request: options.generic, boxes: [] };
-		this.#fill(this.#generic, options.size, false);
+		this.#generic = { request: options.generic, forTask: false, wanted: options.size, boxes: [] };
 		this.#sweeping = setInterval(() => void this.#sweep(), SWEEP_EVERY_MS).unref();
+		this.#makeMore();
 	}
 
 	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
 		record.phase("create");
+		// Before it takes its own, so that the next box to be made is one for its siblings.
+		void this.#order(request);
 		const warm = await this.#takeFor(request, signal);
-		void this.#restock(request);
+		this.#hush();
 		if (warm === null) return await this.#options.cold.open(request, record, signal);
 		try {
 			return await finish(warm, request, record, signal);
@@ -82,15 +97,16 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		}
 	}
 
-	/** Resolves when every box that is being made is on its shelf. */
+	/** Resolves when no box is missing from a shelf. */
 	async settled(): Promise<void> {
-		await Promise.all(this.#all());
+		while (this.#making > 0 || this.#shortest() !== undefined) await delay(20);
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		this.#stop.abort();
 		clearInterval(this.#sweeping);
-		await Promise.all(this.#all().map((box) => this.#discard(box)));
+		const shelves = [this.#generic, ...this.#primed.values()];
+		await Promise.all(shelves.flatMap(({ boxes }) => boxes.map((box) => this.#discard(box))));
 	}
 
 	async #takeFor(request: RolloutRequest, signal: AbortSignal): Promise<WarmBox | null> {
@@ -108,6 +124,7 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		for (let next = shelf.boxes.shift(); next !== undefined; next = shelf.boxes.shift()) {
 			const warm = await Promise.race([next, stop.fired]);
 			if (warm === null) continue;
+			this.#hush();
 			if (warm !== "stopped" && !signal.aborted && (await isAlive(warm))) return warm;
 			void this.#discard(next);
 			signal.throwIfAborted();
@@ -115,49 +132,75 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		return null;
 	}
 
-	async #restock(request: RolloutRequest): Promise<void> {
-		const { size, warn, upcoming } = this.#options;
+	/** Wants a box for each rollout of this task that is still to come, as far as there is room. */
+	async #order(request: RolloutRequest): Promise<void> {
 		try {
-			const wanted = await upcoming(request);
-			if (this.#stop.signal.aborted) return;
-			this.#fill(this.#generic, size, false);
-			if (wanted === 0) return;
+			const upcoming = await this.#options.upcoming(request);
 			const recipe = taskRecipe(request);
-			const shelf = this.#primed.get(recipe) ?? { request, boxes: [] };
+			const shelf = this.#primed.get(recipe) ?? { request, forTask: true, wanted: 0, boxes: [] };
 			const elsewhere = [...this.#primed.values()].filter((other) => other !== shelf);
-			const room = size - elsewhere.reduce((sum, { boxes }) => sum + boxes.length, 0);
-			this.#primed.set(recipe, shelf);
-			this.#fill(shelf, Math.min(wanted, room), true);
+			const room = this.#options.size - elsewhere.reduce((sum, { boxes }) => sum + boxes.length, 0);
+			shelf.wanted = Math.min(upcoming, room);
+			if (shelf.wanted > 0) this.#primed.set(recipe, shelf);
 		} catch (error) {
-			warn(`warm boxes could not be restocked: ${messageOf(error)}`);
+			this.#options.warn(`warm boxes could not be ordered: ${messageOf(error)}`);
 		}
+	}
+
+	/** A rollout begins: it is left alone for a moment. */
+	#hush(): void {
+		this.#quietUntil = Math.min(Date.now() + QUIET_MS, this.#lastMade + LONGEST_QUIET_MS);
+		this.#makeMore();
+	}
+
+	/**
+	 * Making a box keeps a core busy for two seconds. So only half of the cores make boxes, and none begins right after a rollout
+	 * did: what runs goes before what may run.
+	 */
+	#makeMore(): void {
+		if (this.#stop.signal.aborted) return;
+		const quiet = this.#quietUntil - Date.now();
+		if (quiet > 0) {
+			setTimeout(() => this.#makeMore(), quiet).unref();
+			return;
+		}
+		while (this.#making < this.#lanes) {
+			const shelf = this.#shortest();
+			if (shelf === undefined) return;
+			this.#making += 1;
+			this.#lastMade = Date.now();
+			const box = this.#make(shelf).finally(() => {
+				this.#making -= 1;
+				// Later, so that whoever waits for this box can ask for quiet.
+				setImmediate(() => this.#makeMore());
+			});
+			shelf.boxes.push(box);
+		}
+	}
+
+	/** Somebody waits for a box that is made for a task; a generic one is for whoever may come. */
+	#shortest(): Shelf | undefined {
+		return [...this.#primed.values(), this.#generic].find(({ boxes, wanted }) => boxes.length < wanted);
 	}
 
 	/** Rollouts that were aborted, or run elsewhere, leave boxes behind that nobody will come for. */
 	async #sweep(): Promise<void> {
 		for (const [recipe, shelf] of this.#primed) {
-			const wanted = shelf.boxes.length === 0 ? 0 : await this.#wanted(shelf);
-			for (const box of shelf.boxes.splice(wanted)) void this.#discard(box);
-			if (shelf.boxes.length === 0) this.#primed.delete(recipe);
+			const upcoming = await this.#upcoming(shelf);
+			shelf.wanted = Math.min(shelf.wanted, upcoming);
+			for (const box of shelf.boxes.splice(upcoming)) void this.#discard(box);
+			if (upcoming === 0) this.#primed.delete(recipe);
 		}
 	}
 
 	/** When that cannot be told, all of them are. */
-	async #wanted({ request }: Shelf): Promise<number> {
+	async #upcoming({ request }: Shelf): Promise<number> {
 		try {
 			return await this.#options.upcoming(request);
 		} catch (error) {
 			this.#options.warn(`warm boxes could not be counted: ${messageOf(error)}`);
 			return Number.POSITIVE_INFINITY;
 		}
-	}
-
-	#fill(shelf: Shelf, count: number, forTask: boolean): void {
-		while (shelf.boxes.length < count) shelf.boxes.push(this.#make(shelf.request, forTask));
-	}
-
-	#all(): Promise<WarmBox | null>[] {
-		return [this.#generic, ...this.#primed.values()].flatMap((shelf) => shelf.boxes);
 	}
 
 	async #discard(box: Promise<WarmBox | null>): Promise<void> {
@@ -168,12 +211,12 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		}
 	}
 
-	async #make(request: RolloutRequest, forTask: boolean): Promise<WarmBox | null> {
+	async #make({ request, forTask }: Shelf): Promise<WarmBox | null> {
 		try {
 			return await makeWarm(this.#options, request, forTask, this.#stop.signal);
 		} catch (error) {
 			// The rollout that would have used it opens a cold box and reports what is really wrong.
-			if (!isAbort(error)) this.#options.warn(`a warm box could not be made: ${messageOf(error)}`);
+			if (!this.#stop.signal.aborted) this.#options.warn(`a warm box could not be made: ${messageOf(error)}`);
 			return null;
 		}
 	}
@@ -193,10 +236,12 @@ async function makeWarm(
 		: null;
 	const key = newKey();
 	const agent = stack.use(await bootAgent(options, box, request, key, signal));
-	if (forTask) {
-		// Only with the workdir in place: the agent remembers what it saw of a directory.
+	{
 		using _priming = options.gateway.prime(box.id, key);
-		await agent.prime(WORKDIR.replace(HOME, box.home));
+		const workdir = WORKDIR.replace(HOME, box.home);
+		// The agent remembers what it saw of a directory: the workdir is shown to it only with the task in place.
+		await agent.prime(forTask ? workdir : box.home);
+		if (forTask) await agent.openAhead(workdir);
 	}
 	await inTime(box.freeze(), { ms: ANSWER_S * 1000, late: () => unresponsiveBox("freezing it", ANSWER_S) });
 	// Whatever is disposed of after this needs a box that can answer.
@@ -209,7 +254,8 @@ async function isAlive(warm: WarmBox): Promise<boolean> {
 	try {
 		const late = () => unresponsiveBox("thawing it", ANSWER_S);
 		await inTime(warm.box.thaw(), { ms: ANSWER_S * 1000, late });
-		return (await warm.box.exec(["true"], { timeoutMs: 2_000 })).exitCode === 0;
+		await warm.agent.ping();
+		return true;
 	} catch {
 		return false;
 	}

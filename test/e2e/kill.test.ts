@@ -5,8 +5,9 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
+import type { Lease } from "../../src/sandbox/lease.ts";
 import { type Daemon, freePort, startDaemon } from "../fixtures/daemon.ts";
-import { orphans } from "../fixtures/evidence.ts";
+import { boxesOf, remainsOf } from "../fixtures/evidence.ts";
 import { example } from "../fixtures/paddock.ts";
 import { requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 
@@ -21,25 +22,27 @@ beforeEach(async () => {
 afterEach(async () => await rm(home, { recursive: true, force: true }));
 
 describe("kill -9 at any moment", () => {
-	test("of the server: every rollout ends once, with its right reward, and no box keeps its lease", async () => {
+	test("of the server: every rollout ends once, with its right reward, and nothing is left of any box", async () => {
 		const port = await freePort();
 		const env = { PADDOCK_HOME: home };
 		const serve = () => startDaemon(["serve", "--port", String(port), "--concurrency", "2"], env);
 		await using running = new AsyncDisposableStack();
 		let server = await serve();
 		running.defer(() => server[Symbol.asyncDispose]());
-		const owners = [server.pid];
+		const wreckage = new Wreckage();
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 		const ids = await submitMixed(client);
 		for (let kill = 0; kill < KILLS; kill++) {
 			await delay(300 + Math.random() * 5_000);
 			await server.kill9();
+			await wreckage.inspect(server.pid);
 			server = await serve();
-			owners.push(server.pid);
 		}
 		await expectAllRight(client, ids);
 		await server[Symbol.asyncDispose]();
-		expect(await orphans(owners)).toEqual([]);
+		expect(wreckage.atDeath).not.toEqual([]);
+		expect(await wreckage.now()).toEqual([]);
+		expect(await boxesOf(server.pid)).toEqual([]);
 	}, 900_000);
 
 	test("of workers on PostgreSQL: another takes over within 30 s, and every rollout ends once", async (context) => {
@@ -55,14 +58,14 @@ describe("kill -9 at any moment", () => {
 		running.defer(async () => {
 			for (const worker of workers) await worker[Symbol.asyncDispose]();
 		});
-		const owners = workers.map((worker) => worker.pid);
+		const wreckage = new Wreckage();
 		const ids = await submitMixed(client);
 		for (let kill = 0; kill < Math.ceil(KILLS / 4); kill++) {
 			await delay(1_000 + Math.random() * 6_000);
 			const victim = kill % workers.length;
 			await workers[victim]!.kill9();
+			await wreckage.inspect(workers[victim]!.pid);
 			workers[victim] = await work();
-			owners.push(workers[victim].pid);
 		}
 		await expectAllRight(client, ids);
 		const gaps = await Promise.all(ids.map(async (id) => takeovers(await allEvents(client, id))));
@@ -74,9 +77,26 @@ describe("kill -9 at any moment", () => {
 				.join(", ")} s (30 s allowed)`,
 		);
 		for (const worker of workers) await worker[Symbol.asyncDispose]();
-		expect(await orphans(owners)).toEqual([]);
+		expect(wreckage.atDeath).not.toEqual([]);
+		expect(await wreckage.now()).toEqual([]);
 	}, 900_000);
 });
+
+/** What dead processes left of their boxes at the moment of their death, and what is left of the same boxes later. */
+class Wreckage {
+	readonly #boxes: Lease[] = [];
+	readonly atDeath: string[] = [];
+
+	async inspect(pid: number): Promise<void> {
+		const boxes = await boxesOf(pid);
+		this.#boxes.push(...boxes);
+		this.atDeath.push(...(await remainsOf(boxes)));
+	}
+
+	now(): Promise<string[]> {
+		return remainsOf(this.#boxes);
+	}
+}
 
 async function submitMixed(client: Client): Promise<string[]> {
 	const ids: string[] = [];

@@ -14,10 +14,10 @@ test("the same key is good on a connection out of its own box and nowhere else",
 });
 
 /** HTTP by hand over an in-memory connection, as a sandbox hands it over. */
-async function askThrough(station: Station, boxId: string, key: string): Promise<string> {
+async function askThrough(station: Station, boxId: string, key: string, chat = CHAT): Promise<string> {
 	const [ours, theirs] = duplexPair();
 	station.gateway.accept(theirs, boxId);
-	const body = JSON.stringify(CHAT);
+	const body = JSON.stringify(chat);
 	ours.write(
 		`POST /v1/chat/completions HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${key}\r\nconnection: close\r\n` +
 			`content-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
@@ -123,7 +123,7 @@ test("a primed key is answered without any upstream and records nothing, until i
 	{
 		using _priming = station.gateway.prime("box_1", "pk-warm");
 		const text = await askThrough(station, "box_1", "pk-warm");
-		expect(text).toContain('"finish_reason":"stop"');
+		expect(text).toContain("chatcmpl-prime");
 		expect(text).toContain("[DONE]");
 		expect(await askThrough(station, "box_2", "pk-warm")).toContain("HTTP/1.1 401");
 	}
@@ -131,6 +131,19 @@ test("a primed key is answered without any upstream and records nothing, until i
 	await using _tap = station.open({ key: "pk-warm", overTcp: false });
 	expect(await askThrough(station, "box_1", "pk-warm")).toContain("Hel");
 	expect(station.upstream.received).toHaveLength(1);
+});
+
+test("an agent that warms up calls its shell once for each prompt, and then has nothing more to do", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	using _priming = station.gateway.prime("box_1", "pk-warm");
+	const tools = [{ type: "function", function: { name: "bash", parameters: {} } }];
+	const asked = { ...CHAT, tools, messages: [{ role: "user", content: "Reply with: ok" }] };
+	const first = await askThrough(station, "box_1", "pk-warm", asked);
+	expect(first).toContain('"finish_reason":"tool_calls"');
+	expect(first).toContain('"name":"bash"');
+	const answered = [...asked.messages, { role: "assistant", content: null }, { role: "tool", content: "" }];
+	const second = await askThrough(station, "box_1", "pk-warm", { ...asked, messages: answered });
+	expect(second).toContain('"finish_reason":"stop"');
 });
 
 test("the agent's key and our own header never go upstream; the endpoint's key does", async () => {

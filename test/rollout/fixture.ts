@@ -77,6 +77,8 @@ export function scriptAgent(script: string, change: Partial<BootedAgent> = {}): 
 		version: "1",
 		boot: async (box) => ({
 			prime: async () => {},
+			openAhead: async () => {},
+			ping: async () => {},
 			begin: async ({ directory }) => beginScript(box, directory, script),
 			logTail: async () => "",
 			[Symbol.asyncDispose]: async () => {},
