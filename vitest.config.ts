@@ -7,7 +7,7 @@ export default defineConfig({
 		testTimeout: 180_000,
 		hookTimeout: 180_000,
 		// Real engines, kernels and databases on two busy cores: a second look tells a slow machine from a broken product.
-		// What passes only then is still named in the report.
+		// What passes only then is named at the end of the run.
 		retry: process.env.CI ? 1 : 0,
 		// Two cores, real agents: more workers only make every clock lie.
 		maxWorkers: 2,

@@ -7,6 +7,7 @@ import {
 	ListToolsRequestSchema,
 	McpError,
 } from "@modelcontextprotocol/sdk/types.js";
+import { API_VERSION } from "../api/api.ts";
 import { RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
@@ -14,7 +15,7 @@ import type { Tool, ToolContext } from "./mcp.ts";
 import { toText } from "./result.ts";
 import { openToolbox, type Toolbox, toJsonSchema } from "./toolbox.ts";
 
-export const SERVER_INFO = { name: "paddock", title: "Paddock", version: "1.0.0" };
+export const SERVER_INFO = { name: "paddock", title: "Paddock", version: API_VERSION };
 
 const INSTRUCTIONS =
 	"Runs the OpenCode agent on coding tasks in sandboxes and returns reward, tokens, transcript and files. run_rollout blocks and reports progress; start_rollout, get_state, subscribe_events and finalize_rollout do the same in short calls. endpoint scripted needs no model.";

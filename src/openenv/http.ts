@@ -1,6 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { z } from "zod";
+import { API_VERSION } from "../api/api.ts";
 import type { Log } from "../log.ts";
 import { type Body, readBody } from "../mcp/body.ts";
 import { openToolbox, toJsonSchema } from "../mcp/toolbox.ts";
@@ -23,7 +24,7 @@ const METADATA = {
 	description:
 		"Runs the OpenCode coding agent on tasks in sandboxes, verifies in a clean box, and returns reward, exact tokens, transcript and files.",
 	readme_content: null,
-	version: "1.0.0",
+	version: API_VERSION,
 	author: null,
 	documentation_url: null,
 };

@@ -65,7 +65,7 @@ export class Attendant {
 	async keepTranscript(run: AgentRun): Promise<void> {
 		await this.#writing;
 		const messages = Buffer.from(JSON.stringify(await run.messages()));
-		await this.#store.putBlob(this.#rollout.id, "transcript.json", messages);
+		await this.#store.putBlob(this.#rollout.id, this.#rollout.attempt, "transcript.json", messages);
 	}
 
 	permission(ask: { requestId: string; permission: string; patterns: string[] }): void {

@@ -33,7 +33,7 @@ export async function collect(
 	const late = () => unresponsiveBox("collecting files", teardownS);
 	try {
 		const kept = await inTime(read(box, record), { ms: teardownS * 1000, late });
-		await store.putBlob(rollout.id, "files.json", Buffer.from(JSON.stringify(kept)));
+		await store.putBlob(rollout.id, rollout.attempt, "files.json", Buffer.from(JSON.stringify(kept)));
 	} catch (error) {
 		record.note(`the files of the workdir could not be kept: ${messageOf(error)}`);
 	}

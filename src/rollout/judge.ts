@@ -41,18 +41,18 @@ export class Judge implements AsyncDisposable {
 	async judge(): Promise<void> {
 		if (this.#clean === null) this.prepare();
 		const clean = await this.#clean!;
-		const { id, request } = this.#rollout;
+		const { id, attempt, request } = this.#rollout;
 		const { createS } = request.task.clocks;
 		const filling = fillAndDiff(request.task, this.#ready, clean, this.#signal);
 		const late = () => tooSlow("filling");
 		const diff = await inTime(filling, { ms: (createS + DIFF_S) * 1000, late, signal: this.#signal });
 		const { store } = this.#deps;
-		await store.putBlob(id, "diff.patch", Buffer.from(diff));
+		await store.putBlob(id, attempt, "diff.patch", Buffer.from(diff));
 		const verdict = await this.#verify(clean);
 		this.#record.reward = verdict.reward;
 		this.#record.emit({ type: "reward", reward: verdict.reward });
-		await store.putBlob(id, "verifier.stdout", Buffer.from(verdict.stdout));
-		await store.putBlob(id, "verifier.stderr", Buffer.from(verdict.stderr));
+		await store.putBlob(id, attempt, "verifier.stdout", Buffer.from(verdict.stdout));
+		await store.putBlob(id, attempt, "verifier.stderr", Buffer.from(verdict.stderr));
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {

@@ -143,7 +143,12 @@ async function keepEvidence(
 	const late = () => new RolloutError("agent", "agent_api_error", "the agent did not hand it over in time");
 	try {
 		if (run !== null) await inTime(attendant.keepTranscript(run), { ms, late });
-		await deps.store.putBlob(rollout.id, "agent.log", Buffer.from(await ready.agent.logTail()));
+		await deps.store.putBlob(
+			rollout.id,
+			rollout.attempt,
+			"agent.log",
+			Buffer.from(await ready.agent.logTail()),
+		);
 	} catch (error) {
 		if (error instanceof RolloutError && error.boundary !== "agent") throw error;
 		record.note(`the transcript could not be read at the end: ${messageOf(error)}`);

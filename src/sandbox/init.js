@@ -39,7 +39,7 @@ const config = JSON.parse(process.argv[2]);
 const oomScore = openOomScore();
 const libc = openLibc();
 const hidden = hide();
-limitProcesses(0, HEADROOM);
+limitProcesses(0, HEADROOM, HEADROOM);
 const scratch = Buffer.alloc(FRAME_BYTES);
 const scratchAddress = ffi.ptr(scratch);
 /** Those who wait for output. */
@@ -212,6 +212,8 @@ function feedInput(stdin, connection, rest) {
 function start(request) {
 	const pipes = [makePipe(), makePipe()];
 	setOomScore("300");
+	// Before it exists, so that it cannot be faster: a fork bomb once took what is kept for this process.
+	limitProcesses(0, 0, HEADROOM);
 	try {
 		const child = spawn(request.argv[0], request.argv.slice(1), {
 			cwd: request.cwd ?? config.home,
@@ -220,13 +222,14 @@ function start(request) {
 			stdio: [request.stdin ? "pipe" : "ignore", pipes[0].write, pipes[1].write],
 		});
 		const outputs = pipes.map(({ read }, index) => ({ type: [STDOUT, STDERR][index], read }));
-		if (child.pid !== undefined) limitProcesses(child.pid, 0);
+		if (child.pid !== undefined) limitProcesses(child.pid, 0, 0);
 		return { process: child, outputs };
 	} catch (error) {
 		for (const { read } of pipes) closeSync(read);
 		throw error;
 	} finally {
 		setOomScore("0");
+		limitProcesses(0, HEADROOM, HEADROOM);
 		for (const { write } of pipes) closeSync(write);
 	}
 }
@@ -599,10 +602,10 @@ function openLibc() {
 }
 
 /** Set from within the box's user namespace, the limit counts the box's own processes and nobody else's. */
-function limitProcesses(pid, extra) {
+function limitProcesses(pid, extra, mostExtra) {
 	if (!config.ownPidNamespace || config.processes === undefined) return;
-	const limit = BigInt(config.processes + extra);
-	libc.prlimit(pid, RLIMIT_NPROC, ffi.ptr(new BigUint64Array([limit, limit])), null);
+	const limits = [extra, mostExtra].map((more) => BigInt(config.processes + more));
+	libc.prlimit(pid, RLIMIT_NPROC, ffi.ptr(new BigUint64Array(limits)), null);
 }
 
 /** Hides this process's memory and descriptors from code that runs under the same uid. */

@@ -33,6 +33,11 @@ export class PostgresReads {
 		return (await this.some([id]))[0] ?? null;
 	}
 
+	async attempt(id: string): Promise<number | null> {
+		const rows = await this.#rows<{ attempt: number }>("SELECT attempt FROM rollouts WHERE id = $1", [id]);
+		return rows[0]?.attempt ?? null;
+	}
+
 	/** In the order asked for; unknown ids are left out. */
 	async some(ids: string[]): Promise<Rollout[]> {
 		const rows = await this.#rows<RolloutRow>(

@@ -171,7 +171,7 @@ export class PostgresWrites {
 			const events = new EventRows();
 			const firsts = appends.map(({ id, attempt, bodies, at }) => {
 				const head = heads.get(id);
-				if (!head || head.status === "done" || head.attempt !== attempt) return 0;
+				if (head?.status !== "running" || head.attempt !== attempt) return 0;
 				return events.add(head, bodies, at);
 			});
 			return { firsts, touched: await events.write(client, this.#channel) };

@@ -3,6 +3,7 @@ import type pg from "pg";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import { AttemptBlobs } from "./attempt-blobs.ts";
 import { type BytePlaces, bytePlacesFrom, openBytes } from "./byte-places.ts";
 import type { Bytes } from "./bytes.ts";
 import { checkSchema, clientConfig, connect, openPool, type PostgresOptions } from "./postgres-connection.ts";
@@ -62,6 +63,7 @@ class PostgresStore implements Store {
 	readonly #pool: pg.Pool;
 	readonly #sealer: Sealer;
 	readonly #bytes: Bytes;
+	readonly #blobs: AttemptBlobs;
 	readonly #reads: PostgresReads;
 	readonly #writes: PostgresWrites;
 	readonly #watchers = new Watchers();
@@ -74,6 +76,7 @@ class PostgresStore implements Store {
 		this.#sealer = sealer;
 		this.#bytes = bytes;
 		this.#reads = new PostgresReads(pool);
+		this.#blobs = new AttemptBlobs(bytes, (id) => this.#reads.attempt(id));
 		this.#writes = new PostgresWrites(pool, channel, (id, revision) => this.#watchers.changed(id, revision));
 		this.#listener = new PostgresListener(clientConfig(connection), channel, {
 			payload: (payload) => {
@@ -177,16 +180,16 @@ class PostgresStore implements Store {
 		return this.#bytes.readTrace(id, attempt);
 	}
 
-	putBlob(id: string, name: string, data: Uint8Array): Promise<void> {
-		return this.#bytes.putBlob(id, name, data);
+	putBlob(id: string, attempt: number, name: string, data: Uint8Array): Promise<void> {
+		return this.#blobs.put(id, attempt, name, data);
 	}
 
 	getBlob(id: string, name: string): Promise<Buffer | null> {
-		return this.#bytes.getBlob(id, name);
+		return this.#blobs.get(id, name);
 	}
 
 	listBlobs(id: string): Promise<string[]> {
-		return this.#bytes.listBlobs(id);
+		return this.#blobs.list(id);
 	}
 
 	post(id: string, command: RolloutCommand): Promise<boolean> {

@@ -38,6 +38,12 @@ export class SqliteReads {
 		return row ? toRollout(row) : null;
 	}
 
+	attempt(id: string): number | null {
+		return (
+			this.#sql.get<{ attempt: number }>("SELECT attempt FROM rollouts WHERE id = ?", id)?.attempt ?? null
+		);
+	}
+
 	list(filter: RolloutFilter, options: ListOptions): Page<Rollout> {
 		const rows = listRows(this.#sql, filter, {
 			cursor: readCursor(options.cursor),

@@ -125,7 +125,7 @@ export class SqliteWrites {
 	/** The sequence number of the first event, or 0 when refused. */
 	append(id: string, attempt: number, events: EventBody[], at: number): number {
 		const head = this.#head(id);
-		if (!head || head.status === "done" || head.attempt !== attempt) return 0;
+		if (head?.status !== "running" || head.attempt !== attempt) return 0;
 		const first = head.last_seq + 1;
 		this.#appendTo(head, events, at);
 		return first;

@@ -5,6 +5,7 @@ import { messageOf, UsageError } from "../errors.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import { AttemptBlobs } from "./attempt-blobs.ts";
 import type { Bytes } from "./bytes.ts";
 import { FolderBytes } from "./folder-bytes.ts";
 import { openSealer, type Sealer } from "./seal.ts";
@@ -69,6 +70,7 @@ class SqliteStore implements Store {
 	readonly #database: DatabaseSync;
 	readonly #sealer: Sealer;
 	readonly #bytes: Bytes;
+	readonly #blobs: AttemptBlobs;
 	readonly #reads: SqliteReads;
 	readonly #writer: SqliteWriter;
 	readonly #watchers = new Watchers();
@@ -81,6 +83,7 @@ class SqliteStore implements Store {
 		this.#sealer = sealer;
 		this.#bytes = bytes;
 		this.#reads = new SqliteReads(new Statements(database));
+		this.#blobs = new AttemptBlobs(bytes, async (id) => this.#reads.attempt(id));
 		this.#writer = new SqliteWriter(file, (id, revision) => this.#watchers.changed(id, revision));
 	}
 
@@ -185,16 +188,16 @@ class SqliteStore implements Store {
 		return this.#bytes.readTrace(id, attempt);
 	}
 
-	putBlob(id: string, name: string, data: Uint8Array): Promise<void> {
-		return this.#bytes.putBlob(id, name, data);
+	putBlob(id: string, attempt: number, name: string, data: Uint8Array): Promise<void> {
+		return this.#blobs.put(id, attempt, name, data);
 	}
 
 	getBlob(id: string, name: string): Promise<Buffer | null> {
-		return this.#bytes.getBlob(id, name);
+		return this.#blobs.get(id, name);
 	}
 
 	listBlobs(id: string): Promise<string[]> {
-		return this.#bytes.listBlobs(id);
+		return this.#blobs.list(id);
 	}
 
 	post(id: string, command: RolloutCommand): Promise<boolean> {

@@ -130,8 +130,8 @@ export interface Store extends AsyncDisposable {
 	appendTrace(id: string, attempt: number, bytes: Uint8Array): Promise<void>;
 	readTrace(id: string, attempt: number): AsyncIterable<Uint8Array>;
 
-	/** Small named results: transcript.json, files.tar, diff.patch, agent.log, … */
-	putBlob(id: string, name: string, data: Uint8Array): Promise<void>;
+	/** Small named results: transcript.json, files.tar, diff.patch, agent.log, … Only the newest attempt's are read. */
+	putBlob(id: string, attempt: number, name: string, data: Uint8Array): Promise<void>;
 	getBlob(id: string, name: string): Promise<Buffer | null>;
 	listBlobs(id: string): Promise<string[]>;
 

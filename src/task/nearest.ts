@@ -1,26 +1,28 @@
-/** The candidate that differs from `word` by the fewest letters, when that is few enough to be a slip. */
-export function nearest(word: string, candidates: readonly string[]): string | null {
-	let best: string | null = null;
-	let fewest = Math.max(1, Math.floor(word.length / 3)) + 1;
-	for (const candidate of candidates) {
-		const distance = editDistance(word.toLowerCase(), candidate);
-		if (distance >= fewest) continue;
-		best = candidate;
-		fewest = distance;
+/** The known word the caller most likely meant, if any comes close. */
+export function nearest(word: string, known: readonly string[]): string | null {
+	let best: { candidate: string; distance: number } | null = null;
+	for (const candidate of known) {
+		const distance = editDistance(word.toLowerCase(), candidate.toLowerCase());
+		if (best === null || distance < best.distance) best = { candidate, distance };
 	}
-	return best;
+	const tolerated = Math.max(1, Math.floor(word.length / 3));
+	if (best !== null && best.distance <= tolerated) return best.candidate;
+	return known.find((candidate) => word.length >= 3 && candidate.startsWith(word)) ?? null;
 }
 
-/** Levenshtein, row by row. */
+/** Insertions, deletions, replacements and swaps of neighbours. */
 function editDistance(from: string, to: string): number {
-	let row = Array.from({ length: to.length + 1 }, (_, column) => column);
-	for (let i = 1; i <= from.length; i++) {
-		const next = [i];
-		for (let j = 1; j <= to.length; j++) {
-			const replaced = row[j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
-			next.push(Math.min(replaced, row[j]! + 1, next[j - 1]! + 1));
+	const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, column) => column)];
+	for (let i = 1; i <= from.length; i += 1) {
+		const row = [i];
+		for (let j = 1; j <= to.length; j += 1) {
+			const replace = rows[i - 1]![j - 1]! + (from[i - 1] === to[j - 1] ? 0 : 1);
+			let cost = Math.min(rows[i - 1]![j]! + 1, row[j - 1]! + 1, replace);
+			const swapped = i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1];
+			if (swapped) cost = Math.min(cost, rows[i - 2]![j - 2]! + 1);
+			row.push(cost);
 		}
-		row = next;
+		rows.push(row);
 	}
-	return row[to.length]!;
+	return rows[from.length]![to.length]!;
 }

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, type TestContext, test } from "vitest";
 import { isNodeNewEnough } from "../../scripts/node24.mjs";
 import { RolloutResult } from "../../src/model/result.ts";
+import { boxesOf, remainsOf } from "../fixtures/evidence.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { Paddock } from "./paddock.ts";
 
@@ -45,6 +46,7 @@ test("--json prints one object per rollout and nothing else; the calls carry exa
 		expect(call.completion_token_ids.length).toBeGreaterThan(0);
 		expect(call.per_token_logps).toHaveLength(call.completion_token_ids.length);
 	}
+	expect(await remainsOf([result.sandbox_id])).toEqual([]);
 	const saved: unknown = JSON.parse(await readFile(join(out, result.rollout_id, "result.json"), "utf8"));
 	expect(saved).toEqual(result);
 
@@ -95,6 +97,8 @@ test("Ctrl-C aborts, cleans up and says what was kept", { timeout: LONG }, async
 	const slow = await writeTask(paddock, "slow", `sleep ${marker}`);
 	const started = paddock.start(["run", slow, "--policy", "oracle"]);
 	await expect.poll(() => processesWith(marker), { timeout: 60_000 }).not.toEqual([]);
+	const boxes = await boxesOf(started.child.pid!);
+	expect(await remainsOf(boxes)).not.toEqual([]);
 	started.child.kill("SIGINT");
 	const { code, stdout, stderr } = await started.ended;
 	expect(code, stderr).toBe(130);
@@ -102,9 +106,10 @@ test("Ctrl-C aborts, cleans up and says what was kept", { timeout: LONG }, async
 	expect(stderr).toContain("Stopped. Kept:");
 	expect(stdout).toMatch(/slow +– +aborted/);
 	expect(await processesWith(marker)).toEqual([]);
+	expect(await remainsOf(boxes)).toEqual([]);
 });
 
-test("after kill -9 of Paddock no process of the rollout is left", {
+test("after kill -9 of Paddock no process of the rollout is left, and after the next start nothing at all", {
 	timeout: LONG,
 }, async (context) => {
 	requireSandbox(context);
@@ -113,9 +118,16 @@ test("after kill -9 of Paddock no process of the rollout is left", {
 	const slow = await writeTask(paddock, "slow", `sleep ${marker}`);
 	const started = paddock.start(["run", slow, "--policy", "oracle"]);
 	await expect.poll(() => processesWith(marker), { timeout: 60_000 }).not.toEqual([]);
+	const boxes = await boxesOf(started.child.pid!);
+	expect(boxes).toHaveLength(1);
 	started.child.kill("SIGKILL");
 	await started.ended;
 	await expect.poll(() => processesWith(marker), { timeout: 20_000 }).toEqual([]);
+	const processes = async () => (await remainsOf(boxes)).filter((found) => found.startsWith("process"));
+	await expect.poll(processes, { timeout: 20_000 }).toEqual([]);
+	const next = await paddock.run(["run", FIZZBUZZ, "--policy", "noop"]);
+	expect(next.code, next.stderr).toBe(0);
+	expect(await remainsOf(boxes)).toEqual([]);
 });
 
 const oldNode =

@@ -6,9 +6,10 @@ import { newRow } from "../../src/cli/progress.ts";
 import { saveResult } from "../../src/cli/results-folder.ts";
 import { toCallRow } from "../../src/cli/show-parts.ts";
 import { cut, pad, paintFor, printable, widthOf } from "../../src/cli/style.ts";
-import { didYouMean, nearest } from "../../src/cli/suggest.ts";
+import { didYouMean } from "../../src/cli/suggest.ts";
 import { layOut } from "../../src/cli/table.ts";
 import type { RolloutResult } from "../../src/model/result.ts";
+import { nearest } from "../../src/task/nearest.ts";
 import { completedCall } from "../fixtures/calls.ts";
 import { RecordedConsole } from "./console.ts";
 

@@ -5,7 +5,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
-import type { Lease } from "../../src/sandbox/lease.ts";
 import { type Daemon, freePort, startDaemon } from "../fixtures/daemon.ts";
 import { boxesOf, remainsOf } from "../fixtures/evidence.ts";
 import { example } from "../fixtures/paddock.ts";
@@ -84,7 +83,7 @@ describe("kill -9 at any moment", () => {
 
 /** What dead processes left of their boxes at the moment of their death, and what is left of the same boxes later. */
 class Wreckage {
-	readonly #boxes: Lease[] = [];
+	readonly #boxes: string[] = [];
 	readonly atDeath: string[] = [];
 
 	async inspect(pid: number): Promise<void> {

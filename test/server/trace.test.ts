@@ -147,7 +147,7 @@ describe("calls and samples", () => {
 describe("files", () => {
 	test("files and the diff are downloads that no browser shows as a page", async () => {
 		const id = await createOne();
-		await paddock.store.putBlob(id, "diff.patch", Buffer.from("+<script>alert(1)</script>\n"));
+		await paddock.store.putBlob(id, 0, "diff.patch", Buffer.from("+<script>alert(1)</script>\n"));
 		expect((await client.files(id)).blobs).toContain("diff.patch");
 		expect(await client.diff(id)).toContain("<script>");
 		expect(Buffer.from(await client.blob(id, "diff.patch")).toString()).toContain("<script>");
@@ -163,6 +163,7 @@ describe("files", () => {
 		const id = await createOne();
 		await paddock.store.putBlob(
 			id,
+			0,
 			"files.json",
 			Buffer.from(JSON.stringify({ "src/a b.py": "print(1)\n" })),
 		);

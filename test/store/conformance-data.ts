@@ -97,9 +97,9 @@ export function dataConformance(name: string, openFixture: OpenFixture): void {
 			await using other = await fixture.open();
 			const { id } = await submitOne(store);
 			const big = Buffer.alloc(3_000_000, "paddock");
-			await store.putBlob(id, "files.tar", big);
-			await store.putBlob(id, "agent.log", Buffer.from("first"));
-			await store.putBlob(id, "agent.log", Buffer.from("second"));
+			await store.putBlob(id, 0, "files.tar", big);
+			await store.putBlob(id, 0, "agent.log", Buffer.from("first"));
+			await store.putBlob(id, 0, "agent.log", Buffer.from("second"));
 			expect(await other.listBlobs(id)).toEqual(["agent.log", "files.tar"]);
 			expect((await other.getBlob(id, "files.tar"))?.equals(big)).toBe(true);
 			expect((await other.getBlob(id, "agent.log"))?.toString()).toBe("second");
@@ -107,15 +107,30 @@ export function dataConformance(name: string, openFixture: OpenFixture): void {
 			expect(await other.listBlobs("ro_nobody")).toEqual([]);
 		});
 
+		test("an attempt that was given up writes where nobody looks", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			await store.putBlob(id, 1, "agent.log", Buffer.from("first"));
+			await store.putBlob(id, 1, "diff.patch", Buffer.from("first"));
+			expect((await store.getBlob(id, "agent.log"))?.toString()).toBe("first");
+			await store.begin(id, "another");
+			await store.putBlob(id, 2, "agent.log", Buffer.from("second"));
+			await store.putBlob(id, 1, "agent.log", Buffer.from("first again"));
+			expect((await store.getBlob(id, "agent.log"))?.toString()).toBe("second");
+			expect(await store.listBlobs(id)).toEqual(["agent.log"]);
+			expect(await store.getBlob(id, "diff.patch")).toBeNull();
+		});
+
 		test("no name leads out of the store", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();
 			const { id } = await submitOne(store);
 			for (const blob of ["../escape", "..", "", "a/b", ".hidden", "nul\0"]) {
-				await expect(store.putBlob(id, blob, Buffer.from("x"))).rejects.toThrow(/blob name/);
+				await expect(store.putBlob(id, 0, blob, Buffer.from("x"))).rejects.toThrow(/blob name/);
 				await expect(store.getBlob(id, blob)).rejects.toThrow(/blob name/);
 			}
-			await expect(store.putBlob("../..", "x", Buffer.from("x"))).rejects.toThrow(/rollout id/);
+			await expect(store.putBlob("../..", 0, "x", Buffer.from("x"))).rejects.toThrow(/rollout id/);
 			await expect((async () => store.appendTrace("../..", 1, Buffer.from("x")))()).rejects.toThrow(
 				/rollout id/,
 			);
@@ -149,7 +164,8 @@ export function dataConformance(name: string, openFixture: OpenFixture): void {
 			expect(await store.secret(ids[2]!)).toBe(canary);
 			expect(await store.secret("ro_nobody")).toBeNull();
 			// The search itself must be able to find things.
-			await store.append(ids[2]!, 0, [{ type: "note", text: "a-word-that-is-there" }]);
+			await store.begin(ids[2]!, "worker");
+			await store.append(ids[2]!, 1, [{ type: "note", text: "a-word-that-is-there" }]);
 			expect(await fixture.holds("a-word-that-is-there")).toBe(true);
 			expect(await fixture.holds(canary)).toBe(false);
 		});

@@ -150,6 +150,7 @@ export function rolloutConformance(name: string, openFixture: OpenFixture): void
 			} as const;
 			expect(await store.requeue(id, 1, failure)).toBe(true);
 			expect(await store.requeue(id, 1, failure)).toBe(false);
+			expect(await store.append(id, 1, [{ type: "note", text: "late" }])).toEqual([]);
 			expect(await store.get(id)).toMatchObject({
 				status: "queued",
 				phase: "queued",

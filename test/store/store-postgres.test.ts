@@ -108,7 +108,7 @@ test("with a shared folder, traces and blobs lie there and not in the database",
 	await using one = await open();
 	await using two = await open();
 	const { id } = await running(one);
-	await one.putBlob(id, "agent.log", Buffer.from("in-the-folder"));
+	await one.putBlob(id, 1, "agent.log", Buffer.from("in-the-folder"));
 	await one.appendTrace(id, 1, Buffer.from("in-the-folder"));
 	expect((await two.getBlob(id, "agent.log"))?.toString()).toBe("in-the-folder");
 	for await (const chunk of two.readTrace(id, 1)) expect(Buffer.from(chunk).toString()).toBe("in-the-folder");

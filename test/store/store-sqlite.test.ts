@@ -30,7 +30,7 @@ test("everything the embedded store makes is for its owner alone", async () => {
 	await using store = await fixture.open();
 	const { id } = await running(store);
 	await store.appendTrace(id, 1, Buffer.from("x"));
-	await store.putBlob(id, "agent.log", Buffer.from("x"));
+	await store.putBlob(id, 0, "agent.log", Buffer.from("x"));
 	const entries = await readdir(fixture.address.home, { recursive: true });
 	expect(entries).toContain("secret.key");
 	expect(entries).toContain("paddock.db-wal");

@@ -1,0 +1,32 @@
+import type { Bytes } from "./bytes.ts";
+import { checkBlobName } from "./rollout-folder.ts";
+
+/**
+ * Small named results, those of each attempt apart: one that was given up may still be writing, and then writes where
+ * nobody looks. What is asked for by its name is the newest attempt's.
+ */
+export class AttemptBlobs {
+	readonly #bytes: Bytes;
+	readonly #attemptOf: (id: string) => Promise<number | null>;
+
+	constructor(bytes: Bytes, attemptOf: (id: string) => Promise<number | null>) {
+		this.#bytes = bytes;
+		this.#attemptOf = attemptOf;
+	}
+
+	async put(id: string, attempt: number, name: string, data: Uint8Array): Promise<void> {
+		await this.#bytes.putBlob(id, `${attempt}.${checkBlobName(name)}`, data);
+	}
+
+	async get(id: string, name: string): Promise<Buffer | null> {
+		checkBlobName(name);
+		const attempt = await this.#attemptOf(id);
+		return attempt === null ? null : await this.#bytes.getBlob(id, `${attempt}.${name}`);
+	}
+
+	async list(id: string): Promise<string[]> {
+		const prefix = `${await this.#attemptOf(id)}.`;
+		const names = await this.#bytes.listBlobs(id);
+		return names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
+	}
+}
