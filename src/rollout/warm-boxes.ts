@@ -72,8 +72,8 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 	readonly #sweeping: NodeJS.Timeout;
 	readonly #lanes = Math.max(1, Math.floor(availableParallelism() / 2));
 	#making = 0;
-	#lastMade = 0;
-	#quietUntil = 0;
+	/** Since when boxes that are wanted have not been begun, and until when they will not be. */
+	#quiet: { since: number; until: number } | null = null;
 
 	constructor(options: WarmOptions) {
 		this.#options = options;
@@ -84,6 +84,7 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 
 	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
 		record.phase("create");
+		this.#hush();
 		// Before it takes its own, so that the next box to be made is one for its siblings.
 		void this.#order(request);
 		const warm = await this.#takeFor(request, signal);
@@ -139,17 +140,20 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 			const recipe = taskRecipe(request);
 			const shelf = this.#primed.get(recipe) ?? { request, forTask: true, wanted: 0, boxes: [] };
 			const elsewhere = [...this.#primed.values()].filter((other) => other !== shelf);
-			const room = this.#options.size - elsewhere.reduce((sum, { boxes }) => sum + boxes.length, 0);
+			const taken = elsewhere.reduce((sum, { boxes, wanted }) => sum + Math.max(boxes.length, wanted), 0);
+			const room = Math.max(0, this.#options.size - taken);
 			shelf.wanted = Math.min(upcoming, room);
 			if (shelf.wanted > 0) this.#primed.set(recipe, shelf);
 		} catch (error) {
 			this.#options.warn(`warm boxes could not be ordered: ${messageOf(error)}`);
 		}
+		this.#makeMore();
 	}
 
 	/** A rollout begins: it is left alone for a moment. */
 	#hush(): void {
-		this.#quietUntil = Math.min(Date.now() + QUIET_MS, this.#lastMade + LONGEST_QUIET_MS);
+		const since = this.#quiet?.since ?? Date.now();
+		this.#quiet = { since, until: Math.min(Date.now() + QUIET_MS, since + LONGEST_QUIET_MS) };
 		this.#makeMore();
 	}
 
@@ -159,16 +163,16 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 	 */
 	#makeMore(): void {
 		if (this.#stop.signal.aborted) return;
-		const quiet = this.#quietUntil - Date.now();
-		if (quiet > 0) {
-			setTimeout(() => this.#makeMore(), quiet).unref();
+		const quietMs = (this.#quiet?.until ?? 0) - Date.now();
+		if (quietMs > 0) {
+			setTimeout(() => this.#makeMore(), quietMs).unref();
 			return;
 		}
+		this.#quiet = null;
 		while (this.#making < this.#lanes) {
 			const shelf = this.#shortest();
 			if (shelf === undefined) return;
 			this.#making += 1;
-			this.#lastMade = Date.now();
 			const box = this.#make(shelf).finally(() => {
 				this.#making -= 1;
 				// Later, so that whoever waits for this box can ask for quiet.
