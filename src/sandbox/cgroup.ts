@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { access, constants, mkdir, readFile, rmdir, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BoxSpec } from "../model/task.ts";
 import { PROCESS_HEADROOM } from "./launch.ts";
@@ -53,6 +53,7 @@ export async function makeCgroup(cgroup: Cgroup, limits: Limits): Promise<void> 
 	for (const folder of cgroup.folders) {
 		await mkdir(folder, { recursive: true });
 	}
+	await weighAllBoxes(cgroup);
 	if (cgroup.version === "v2") await limitV2(cgroup.folders[0]!, limits);
 	if (cgroup.version === "v1") await limitV1(cgroup.folders, limits);
 }
@@ -80,11 +81,26 @@ export async function freezeCgroup(cgroup: Cgroup, frozen: boolean): Promise<boo
 	}
 }
 
+/** All boxes together weigh a quarter of one ordinary program: whoever serves, relays and judges answers at once beside them. */
+async function weighAllBoxes(cgroup: Cgroup): Promise<void> {
+	const cpu = cpuFolder(cgroup);
+	if (cpu === undefined) return;
+	const [file, weight] = cgroup.version === "v2" ? ["cpu.weight", "25"] : ["cpu.shares", "256"];
+	await writeFile(join(dirname(cpu), file), weight).catch(ignoreMissing);
+}
+
 /** How much of busy processors a box gets beside others: little while it is made ahead of its time. */
 export async function weighCgroup(cgroup: Cgroup, isAhead: boolean): Promise<void> {
-	const cpu = cgroup.folders.find((folder) => folder.startsWith(`${ROOT}/cpu/`));
-	if (cgroup.version === "v2") await writeFile(join(cgroup.folders[0]!, "cpu.weight"), isAhead ? "5" : "100");
-	else if (cpu !== undefined) await writeFile(join(cpu, "cpu.shares"), isAhead ? "50" : "1024");
+	const cpu = cpuFolder(cgroup);
+	if (cpu === undefined) return;
+	const [file, ahead, usual] =
+		cgroup.version === "v2" ? ["cpu.weight", "5", "100"] : ["cpu.shares", "50", "1024"];
+	await writeFile(join(cpu, file), isAhead ? ahead : usual);
+}
+
+function cpuFolder(cgroup: Cgroup): string | undefined {
+	if (cgroup.version === "v2") return cgroup.folders[0];
+	return cgroup.folders.find((folder) => folder.startsWith(`${ROOT}/cpu/`));
 }
 
 /** Ends all that is in the group, also what is frozen: a frozen process dies only once it is thawed. */
