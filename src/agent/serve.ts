@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { RolloutError } from "../errors.ts";
 import type { AgentOptions } from "../model/request.ts";
+import { WARM_UP } from "../model/warm-up.ts";
 import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
 import type { AgentListener, AgentRun, BootedAgent } from "./agent.ts";
 import { readLines } from "./lines.ts";
@@ -96,10 +97,12 @@ class ServeAgent implements BootedAgent {
 
 	async prime(directory: string): Promise<void> {
 		const client = this.#client(directory);
+		// Nobody is there yet to be asked for a permission.
+		const prompt = this.#parts.options.permission === "allow" ? WARM_UP.shell : WARM_UP.word;
 		try {
 			const session = await client.createSession("warm-up");
 			for (let turn = 0; turn < WARM_UP_TURNS; turn += 1) {
-				await client.promptAndWait(session, "Reply with: ok");
+				await client.promptAndWait(session, prompt);
 			}
 			await client.deleteSession(session);
 		} finally {

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { WARM_UP } from "../model/warm-up.ts";
 import type { AgentRequest } from "./relay.ts";
 import { toSse } from "./sse.ts";
 
@@ -11,8 +12,8 @@ const WARM_UP_CALL = {
 };
 
 /**
- * A short answer of our own, so that an agent can warm up without any model: one tool call for each prompt, then a word. Nothing
- * is recorded.
+ * A short answer of our own, so that an agent can warm up without any model: a tool call where one is asked for, else a word.
+ * Nothing is recorded.
  */
 export function answerPriming(request: AgentRequest, response: ServerResponse): void {
 	const common = {
@@ -34,7 +35,7 @@ export function answerPriming(request: AgentRequest, response: ServerResponse): 
 	}
 	const chunk = (choices: object[], extra: object = {}) =>
 		toSse(JSON.stringify({ ...common, object: "chat.completion.chunk", choices, ...extra }));
-	const [said, reason] = isPrompt(request.body)
+	const [said, reason] = wantsShell(request.body)
 		? [{ tool_calls: [WARM_UP_CALL] }, "tool_calls"]
 		: [{ content: "ok" }, "stop"];
 	const events = [
@@ -46,9 +47,7 @@ export function answerPriming(request: AgentRequest, response: ServerResponse): 
 	response.writeHead(200, { "content-type": "text/event-stream; charset=utf-8" }).end(events.join(""));
 }
 
-/** Asked by a person, so to speak, and able to call the tool. */
-function isPrompt({ messages, tools }: Record<string, unknown>): boolean {
-	const last = Array.isArray(messages) ? (messages.at(-1) as { role?: unknown } | undefined) : undefined;
-	const names = Array.isArray(tools) ? tools.map((tool) => tool?.function?.name) : [];
-	return last?.role === "user" && names.includes(WARM_UP_CALL.function.name);
+function wantsShell({ messages }: Record<string, unknown>): boolean {
+	const last = Array.isArray(messages) ? messages.at(-1) : undefined;
+	return last?.role === "user" && JSON.stringify(last.content ?? "").includes(WARM_UP.shell);
 }

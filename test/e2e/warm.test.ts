@@ -21,6 +21,15 @@ test("boxes made ahead for a task send the same first request as a cold one, and
 	expect(new Set(members.map((member) => member.sandboxId)).size).toBe(3);
 });
 
+test("an agent that must ask for permissions is primed as well, although nobody is there to answer", async () => {
+	const agent = { permission: "ask" };
+	const request = RolloutRequest.parse({ task: await example("fizzbuzz"), endpoint: policy("noop"), agent });
+	await using warm = await openTestPaddock({ PADDOCK_CONCURRENCY: "1", PADDOCK_POOL: "1" });
+	// The generic box, which fits none of them, is made first.
+	const members = await runGroup(warm, request, 4);
+	expect(members.map((member) => member.primed)).toContain(true);
+});
+
 async function runGroup(station: TestPaddock, request: RolloutRequest, n: number) {
 	const { rollouts } = await station.paddock.submit(request, { n });
 	const members = [];

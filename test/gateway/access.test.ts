@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { Duplex, duplexPair } from "node:stream";
 import { expect, test, vi } from "vitest";
+import { WARM_UP } from "../../src/model/warm-up.ts";
 import { stream, streams } from "../fakes/replies.ts";
 import { CHAT, connect, openStation, type Station, UPSTREAM_KEY } from "./station.ts";
 
@@ -123,7 +124,7 @@ test("a primed key is answered without any upstream and records nothing, until i
 	{
 		using _priming = station.gateway.prime("box_1", "pk-warm");
 		const text = await askThrough(station, "box_1", "pk-warm");
-		expect(text).toContain("chatcmpl-prime");
+		expect(text).toContain('"finish_reason":"stop"');
 		expect(text).toContain("[DONE]");
 		expect(await askThrough(station, "box_2", "pk-warm")).toContain("HTTP/1.1 401");
 	}
@@ -133,11 +134,10 @@ test("a primed key is answered without any upstream and records nothing, until i
 	expect(station.upstream.received).toHaveLength(1);
 });
 
-test("an agent that warms up calls its shell once for each prompt, and then has nothing more to do", async () => {
+test("an agent that warms up calls its shell once where that is asked for, and then has nothing more to do", async () => {
 	await using station = await openStation(stream(streams.vllm()));
 	using _priming = station.gateway.prime("box_1", "pk-warm");
-	const tools = [{ type: "function", function: { name: "bash", parameters: {} } }];
-	const asked = { ...CHAT, tools, messages: [{ role: "user", content: "Reply with: ok" }] };
+	const asked = { ...CHAT, messages: [{ role: "user", content: WARM_UP.shell }] };
 	const first = await askThrough(station, "box_1", "pk-warm", asked);
 	expect(first).toContain('"finish_reason":"tool_calls"');
 	expect(first).toContain('"name":"bash"');
