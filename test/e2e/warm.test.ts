@@ -1,6 +1,11 @@
+import type { Duplex } from "node:stream";
 import { expect, test } from "vitest";
+import { opencode } from "../../src/agent/opencode.ts";
+import { openGateway } from "../../src/gateway/server.ts";
 import type { ModelCall } from "../../src/model/call.ts";
-import { RolloutRequest } from "../../src/model/request.ts";
+import { AgentOptions, RolloutRequest } from "../../src/model/request.ts";
+import { BoxSpec } from "../../src/model/task.ts";
+import { openLocalProvider } from "../../src/sandbox/local.ts";
 import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
 
 test("boxes made ahead for a task send the same first request as a cold one, and reach the same reward", async () => {
@@ -21,14 +26,22 @@ test("boxes made ahead for a task send the same first request as a cold one, and
 	expect(new Set(members.map((member) => member.sandboxId)).size).toBe(3);
 });
 
-test("an agent that must ask for permissions is primed as well, although nobody is there to answer", async () => {
-	const agent = { permission: "ask" };
-	const request = RolloutRequest.parse({ task: await example("fizzbuzz"), endpoint: policy("noop"), agent });
-	await using warm = await openTestPaddock({ PADDOCK_CONCURRENCY: "1", PADDOCK_POOL: "1" });
-	// The generic box, which fits none of them, is made first.
-	const members = await runGroup(warm, request, 4);
-	expect(members.map((member) => member.primed)).toContain(true);
-});
+test.each(["allow", "ask"] as const)(
+	"priming ends by itself where permissions are %s: nobody is there to be asked",
+	async (permission) => {
+		await using provider = await openLocalProvider();
+		await using gateway = await openGateway();
+		const accept = (connection: Duplex, boxId: string) => gateway.accept(connection, boxId);
+		await using box = await provider.open({ spec: BoxSpec.parse({}), onGateway: accept });
+		const key = "pdk-warm";
+		const options = AgentOptions.parse({ permission });
+		await using agent = await opencode.boot(box, options, key, new AbortController().signal);
+		using _priming = gateway.prime(box.id, key);
+		await agent.prime(box.home);
+		await agent.openAhead(box.home);
+		await agent.ping();
+	},
+);
 
 async function runGroup(station: TestPaddock, request: RolloutRequest, n: number) {
 	const { rollouts } = await station.paddock.submit(request, { n });
