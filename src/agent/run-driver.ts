@@ -29,7 +29,8 @@ export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: st
 		prime: async () => {},
 		openAhead: async () => {},
 		async ping() {
-			await box.exec(["true"], { timeoutMs: PING_MS });
+			const { exitCode } = await box.exec(["true"], { timeoutMs: PING_MS });
+			if (exitCode !== 0) throw new Error("the box answers no command");
 		},
 		begin: async (prompt, listener) => await beginRun(box, options, env, prompt, listener, log),
 		logTail: async () => log.tail(64_000),
