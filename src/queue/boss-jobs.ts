@@ -1,24 +1,32 @@
-import type { PgBoss } from "pg-boss";
+import type { Db, PgBoss } from "pg-boss";
+import type { BossSession } from "./boss-session.ts";
 import type { BossClaim } from "./boss-workers.ts";
 import type { ClaimEnd } from "./taking-worker.ts";
 
 const QUEUE = "rollouts";
 const DEAD_LETTERS = "rollouts_dead";
-/** pg-boss allows nothing shorter. */
-const HEARTBEAT_S = 10;
 const DAY_S = 86_400;
 const LONGEST_WAIT_S = 60;
+
+interface BossJobsOptions {
+	/** Returns before a job becomes a dead letter. */
+	limit: number;
+	delayS: number;
+	heartbeatS: number;
+}
 
 /** The jobs in pg-boss's tables: at most one live job for each rollout. */
 export class BossJobs {
 	readonly #boss: PgBoss;
+	readonly #session: BossSession;
 	readonly #schema: string;
-	readonly #retries: { limit: number; delayS: number };
+	readonly #options: BossJobsOptions;
 
-	constructor(boss: PgBoss, schema: string, retries: { limit: number; delayS: number }) {
+	constructor(boss: PgBoss, session: BossSession, schema: string, options: BossJobsOptions) {
 		this.#boss = boss;
+		this.#session = session;
 		this.#schema = schema;
-		this.#retries = retries;
+		this.#options = options;
 	}
 
 	async prepare(): Promise<void> {
@@ -26,8 +34,8 @@ export class BossJobs {
 		await this.#boss.createQueue(QUEUE, {
 			// One job, waiting or running, for each key: enqueuing twice is harmless.
 			policy: "exclusive",
-			heartbeatSeconds: HEARTBEAT_S,
-			retryLimit: this.#retries.limit,
+			heartbeatSeconds: this.#options.heartbeatS,
+			retryLimit: this.#options.limit,
 			// What a dead worker held is for anybody at once; what came back alive waits, see bringBack.
 			retryDelay: 0,
 			expireInSeconds: DAY_S,
@@ -48,13 +56,20 @@ export class BossJobs {
 				...(delayMs ? { startAfter: new Date(Date.now() + delayMs) } : {}),
 			})),
 		);
-		await this.#sql("SELECT pg_notify($1, '')", [this.#channel]);
+		await this.#tell(this.#boss.getDb());
 	}
 
 	async take(atMost: number): Promise<BossClaim[]> {
-		const jobs = await this.#boss.fetch<{ rolloutId: string }>(QUEUE, {
-			batchSize: atMost,
-			includeMetadata: true,
+		const jobs = await this.#session.transact(async ({ db, number }) => {
+			const options = { batchSize: atMost, includeMetadata: true, db } as const;
+			const taken = await this.#boss.fetch<{ rolloutId: string }>(QUEUE, options);
+			await db.executeSql(
+				`INSERT INTO ${this.#session.claims} (job_id, retry_count, session)
+				SELECT id, retry_count, $3 FROM unnest($1::uuid[], $2::integer[]) AS taken (id, retry_count)
+				ON CONFLICT (job_id) DO UPDATE SET retry_count = excluded.retry_count, session = excluded.session`,
+				[taken.map((job) => job.id), taken.map((job) => job.retryCount), number],
+			);
+			return taken;
 		});
 		// The database changes rows in no particular order.
 		jobs.sort((a, b) => b.priority - a.priority || a.createdOn.getTime() - b.createdOn.getTime());
@@ -62,20 +77,40 @@ export class BossJobs {
 	}
 
 	/** A claim that was lost meanwhile is not ours to settle. */
-	async bringBack(claim: BossClaim, end: ClaimEnd): Promise<void> {
-		if ((await this.#held([claim])).length === 0) return;
-		if (end === "done") {
-			await this.#boss.complete(QUEUE, claim.jobId);
-			return;
-		}
-		await this.#boss.fail(QUEUE, claim.jobId, { reason: end });
-		if (end === "handedBack") {
-			await this.#sql("SELECT pg_notify($1, '')", [this.#channel]);
-			return;
-		}
-		const waitS = Math.min(this.#retries.delayS * 2 ** claim.retryCount, LONGEST_WAIT_S);
-		const startAfter = new Date(Date.now() + waitS * 1000);
-		await this.#boss.update(QUEUE, undefined, { id: claim.jobId, startAfter });
+	bringBack(claim: BossClaim, end: ClaimEnd): Promise<void> {
+		return this.#session.transact(async ({ db }) => {
+			const held = await this.#held([claim], db);
+			if (held.length > 0) await this.#settle(claim, end, db);
+			await db.executeSql(`DELETE FROM ${this.#session.claims} WHERE job_id = $1 AND retry_count = $2`, [
+				claim.jobId,
+				claim.retryCount,
+			]);
+		});
+	}
+
+	/** What the dead held is for anybody at once. */
+	async releaseDead(): Promise<void> {
+		const dead = await this.#session.dead();
+		if (dead.length === 0) return;
+		await this.#session.transact(async ({ db }) => {
+			const mine = `claim.session = ANY($1::integer[])`;
+			const active = `job.name = '${QUEUE}' AND job.id = claim.job_id AND job.retry_count = claim.retry_count
+				AND job.state = 'active'`;
+			// Somebody else may be doing the same: what they have locked is theirs.
+			const { rows } = await db.executeSql(
+				`SELECT job.id FROM ${this.#schema}.job JOIN ${this.#session.claims} claim ON ${active}
+				WHERE ${mine} FOR UPDATE OF job SKIP LOCKED`,
+				[dead],
+			);
+			const ids = rows.map((row: { id: string }) => row.id);
+			if (ids.length > 0) await this.#boss.fail(QUEUE, ids, { reason: "worker died" }, { db });
+			await db.executeSql(
+				`DELETE FROM ${this.#session.claims} claim
+				WHERE ${mine} AND NOT EXISTS (SELECT FROM ${this.#schema}.job WHERE ${active})`,
+				[dead],
+			);
+			await this.#tell(db);
+		});
 	}
 
 	/** Says that all of these are being worked on; answers those that have been lost. */
@@ -119,26 +154,39 @@ export class BossJobs {
 		return `${this.#schema}_work`;
 	}
 
+	async #settle({ jobId, retryCount }: BossClaim, end: ClaimEnd, db: Db): Promise<void> {
+		if (end === "done") {
+			await this.#boss.complete(QUEUE, jobId, undefined, { db });
+			return;
+		}
+		await this.#boss.fail(QUEUE, jobId, { reason: end }, { db });
+		if (end === "handedBack") return this.#tell(db);
+		const waitS = Math.min(this.#options.delayS * 2 ** retryCount, LONGEST_WAIT_S);
+		const startAfter = new Date(Date.now() + waitS * 1000);
+		await this.#boss.update(QUEUE, undefined, { id: jobId, startAfter, db });
+	}
+
+	async #tell(db: Db): Promise<void> {
+		await db.executeSql("SELECT pg_notify($1, '')", [this.#channel]);
+	}
+
 	/** Each fetch raises a job's count, so id and count name one claim. */
-	async #held(claims: BossClaim[]): Promise<BossClaim[]> {
-		const rows = await this.#sql<{ id: string; retry_count: number }>(
-			`SELECT id, retry_count FROM ${this.#schema}.job WHERE name = $1 AND id = ANY($2::uuid[]) AND state = 'active'`,
+	async #held(claims: BossClaim[], lockIn?: Db): Promise<BossClaim[]> {
+		const { rows } = await (lockIn ?? this.#boss.getDb()).executeSql(
+			`SELECT id, retry_count FROM ${this.#schema}.job
+			WHERE name = $1 AND id = ANY($2::uuid[]) AND state = 'active' ${lockIn ? "FOR UPDATE" : ""}`,
 			[QUEUE, claims.map((claim) => claim.jobId)],
 		);
-		const counts = new Map(rows.map((row) => [row.id, row.retry_count]));
+		const counts = new Map(rows.map((row: { id: string; retry_count: number }) => [row.id, row.retry_count]));
 		return claims.filter((claim) => counts.get(claim.jobId) === claim.retryCount);
 	}
 
 	async #count(condition: string): Promise<number> {
-		const rows = await this.#sql<{ count: string }>(
-			`SELECT count(*) AS count FROM ${this.#schema}.job WHERE name = $1 AND ${condition}`,
-			[QUEUE],
-		);
-		return Number(rows[0]!.count);
-	}
-
-	async #sql<Row>(text: string, values: unknown[]): Promise<Row[]> {
-		const { rows } = await this.#boss.getDb().executeSql(text, values);
-		return rows as Row[];
+		const { rows } = await this.#boss
+			.getDb()
+			.executeSql(`SELECT count(*) AS count FROM ${this.#schema}.job WHERE name = $1 AND ${condition}`, [
+				QUEUE,
+			]);
+		return Number(rows[0].count);
 	}
 }

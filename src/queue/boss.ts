@@ -2,12 +2,15 @@ import { PgBoss } from "pg-boss";
 import { messageOf, UsageError } from "../errors.ts";
 import type { Store } from "../store/store.ts";
 import { BossJobs } from "./boss-jobs.ts";
+import { BossSession } from "./boss-session.ts";
 import { type BossClaim, BossWorkers } from "./boss-workers.ts";
 import type { Queue, Worker, WorkerInfo } from "./queue.ts";
 import { eachUnfinished } from "./reconcile.ts";
 import { TakingWorker, type WorkOptions } from "./taking-worker.ts";
 
 const BEAT_MS = 4_000;
+/** How often a worker looks whether another has died. */
+const LOOK_MS = 1_000;
 const RECONCILE_MS = 60_000;
 
 export interface BossQueueOptions {
@@ -22,6 +25,8 @@ export interface BossQueueOptions {
 	retryDelayS?: number;
 	/** After so many returns a job becomes a dead letter; far above any rollout's attempts, which the handler counts. */
 	retryLimit?: number;
+	/** A worker that lives but says nothing for so long loses its jobs; pg-boss allows no less than 10. */
+	heartbeatS?: number;
 	/** A handler threw, or the database failed: all is tried again. Unless given, the process warns. */
 	onError?: (error: unknown, rolloutId: string | null) => void;
 }
@@ -38,7 +43,7 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 		schema,
 		application_name: "paddock-queue",
 		max: 4,
-		// Whoever has a queue open looks for silent workers: within one heartbeat and two looks their jobs are free.
+		// Whoever has a queue open looks for workers that hang: within one heartbeat and two looks their jobs are free.
 		superviseIntervalSeconds: 3,
 		monitorIntervalSeconds: 3,
 		schedule: false,
@@ -50,18 +55,22 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 		const message = `PostgreSQL cannot be reached: ${messageOf(cause)}. Check PADDOCK_DATABASE_URL.`;
 		throw Object.assign(new UsageError(message, "database_unreachable"), { cause });
 	}
-	const jobs = new BossJobs(boss, schema, {
+	const session = new BossSession(options.url, schema);
+	const jobs = new BossJobs(boss, session, schema, {
 		limit: options.retryLimit ?? 50,
 		delayS: options.retryDelayS ?? 1,
+		heartbeatS: options.heartbeatS ?? 10,
 	});
 	const workers = new BossWorkers(boss, schema);
 	await jobs.prepare();
 	await workers.prepare();
-	return new BossQueue(boss, jobs, workers, { ...options, onError });
+	await session.prepare(boss.getDb());
+	return new BossQueue(boss, session, jobs, workers, { ...options, onError });
 }
 
 class BossQueue implements Queue {
 	readonly #boss: PgBoss;
+	readonly #session: BossSession;
 	readonly #jobs: BossJobs;
 	readonly #rows: BossWorkers;
 	readonly #store: BossQueueOptions["store"];
@@ -70,17 +79,20 @@ class BossQueue implements Queue {
 	readonly #workers = new Set<TakingWorker<BossClaim>>();
 	/** Enqueued again by the handler that runs it: its job is made anew when it ends. */
 	readonly #again = new Map<string, { priority: number; delayMs?: number }>();
-	#timers: NodeJS.Timeout[] = [];
+	readonly #acting = new Map<() => Promise<void>, Promise<void>>();
+	readonly #timers: NodeJS.Timeout[] = [];
 	#listening: Promise<{ close(): Promise<void> } | undefined> | null = null;
 	#closed = false;
 
 	constructor(
 		boss: PgBoss,
+		session: BossSession,
 		jobs: BossJobs,
 		workers: BossWorkers,
 		options: BossQueueOptions & { onError: (error: unknown, rolloutId: string | null) => void },
 	) {
 		this.#boss = boss;
+		this.#session = session;
 		this.#jobs = jobs;
 		this.#rows = workers;
 		this.#store = options.store;
@@ -130,7 +142,9 @@ class BossQueue implements Queue {
 		this.#closed = true;
 		await Promise.all([...this.#workers].map((worker) => worker.drain(0)));
 		for (const timer of this.#timers) clearInterval(timer);
+		await Promise.all(this.#acting.values());
 		await (await this.#listening)?.close();
+		await this.#session[Symbol.asyncDispose]();
 		await this.#boss.stop({ graceful: false });
 	}
 
@@ -154,11 +168,22 @@ class BossQueue implements Queue {
 				this.#onError(error, null);
 				return undefined;
 			});
-		this.#timers.push(
-			setInterval(() => this.#fill(), this.#pollMs),
-			setInterval(() => void this.#beat().catch((error) => this.#onError(error, null)), BEAT_MS),
-			setInterval(() => void this.#reconcile().catch((error) => this.#onError(error, null)), RECONCILE_MS),
-		);
+		this.#timers.push(setInterval(() => this.#fill(), this.#pollMs));
+		this.#every(LOOK_MS, () => this.#jobs.releaseDead());
+		this.#every(BEAT_MS, () => this.#beat());
+		this.#every(RECONCILE_MS, () => this.#reconcile());
+	}
+
+	/** Never twice at once, however slow the database is. */
+	#every(ms: number, act: () => Promise<void>): void {
+		const step = async () => {
+			if (this.#acting.has(act)) return;
+			const acting = act().catch((error) => this.#onError(error, null));
+			this.#acting.set(act, acting);
+			await acting;
+			this.#acting.delete(act);
+		};
+		this.#timers.push(setInterval(() => void step(), ms));
 	}
 
 	async #beat(): Promise<void> {

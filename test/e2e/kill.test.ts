@@ -44,7 +44,7 @@ describe("kill -9 at any moment", () => {
 		expect(await boxesOf(server.pid)).toEqual([]);
 	}, 900_000);
 
-	test("of workers on PostgreSQL: another takes over within 30 s, and every rollout ends once", async (context) => {
+	test("of workers on PostgreSQL: another takes over, and every rollout ends once", async (context) => {
 		requirePostgres(context);
 		await using postgres = await startPostgres();
 		const port = await freePort();
@@ -71,8 +71,9 @@ describe("kill -9 at any moment", () => {
 		await expectAllRight(client, ids);
 		const gaps = await Promise.all(ids.map(async (id) => takeovers(await allEvents(client, id), killedAt)));
 		expect(gaps.flat().length).toBeGreaterThan(0);
-		const shown = gaps.flat().map((seconds) => seconds.toFixed(1));
-		console.log(`taken over ${shown.join(", ")} s after the kill (30 s allowed)`);
+		const shown = gaps.flat().sort((a, b) => a - b);
+		const all = shown.map((seconds) => seconds.toFixed(1)).join(", ");
+		console.log(`Taken over ${all} s after the kill: ${shown.at(-1)!.toFixed(1)} s at most, 30 s allowed.`);
 		for (const worker of workers) await worker[Symbol.asyncDispose]();
 		expect(wreckage.atDeath).not.toEqual([]);
 		expect(await wreckage.now()).toEqual([]);

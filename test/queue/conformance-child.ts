@@ -28,5 +28,6 @@ async function open() {
 		url: address.url,
 		schema: `${address.schema}_queue`,
 		store: await openPostgresStore(address),
+		...(address.heartbeatS ? { heartbeatS: address.heartbeatS } : {}),
 	});
 }

@@ -9,7 +9,7 @@ import { COMPLETED, submitOne } from "../store/conformance.ts";
 
 export type QueueAddress =
 	| { type: "embedded"; home: string }
-	| { type: "boss"; url: string; schema: string; home: string };
+	| { type: "boss"; url: string; schema: string; home: string; heartbeatS?: number };
 
 /** One place where work waits; any number of queues, here or in other processes, may be opened on it. */
 export interface QueueFixture extends AsyncDisposable {

@@ -1,13 +1,14 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, expect, type TestContext, test } from "vitest";
+import { afterAll, describe, expect, type TestContext, test } from "vitest";
 import { openBossQueue } from "../../src/queue/boss.ts";
 import { openPostgresStore } from "../../src/store/postgres.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 import { queueConformance } from "./conformance.ts";
-import { finish, type QueueFixture, startChild, submitted } from "./fixture.ts";
+import { finish, type QueueFixture, runAll, startChild, submitted } from "./fixture.ts";
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;
@@ -31,6 +32,20 @@ async function openFixture(context: TestContext): Promise<QueueFixture> {
 			await rm(home, { recursive: true });
 		},
 	};
+}
+
+async function inDatabase<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row[]> {
+	const client = new pg.Client(url);
+	await client.connect();
+	try {
+		return (await client.query<Row>(sql)).rows;
+	} finally {
+		await client.end();
+	}
+}
+
+function claims(address: { url: string; schema: string }): Promise<{ job_id: string; session: number }[]> {
+	return inDatabase(address.url, `SELECT job_id, session FROM ${address.schema}_queue.paddock_claims`);
 }
 
 queueConformance("the pg-boss queue", openFixture);
@@ -68,6 +83,63 @@ test("a worker that fell silent and wakes up is told that its job is another's",
 	}
 });
 
+describe("with heartbeats that come too late to tell anything", () => {
+	const heartbeatS = 3_600;
+
+	async function openSilent(fixture: QueueFixture) {
+		const { url, schema, home } = fixture.address as { url: string; schema: string; home: string };
+		const address = { type: "boss", url, schema, home, heartbeatS } as const;
+		const options = { url, schema: `${schema}_queue`, store: fixture.store, heartbeatS, pollMs: 200 };
+		return { address, queue: await openBossQueue({ ...options, onError: () => undefined }) };
+	}
+
+	test("a killed worker's job is free all the same, and so is that of the one who took it over", async (context) => {
+		await using fixture = await openFixture(context);
+		const { address, queue } = await openSilent(fixture);
+		await using _closing = queue;
+		const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+		const first = await startChild(address, rolloutId);
+		const second = startChild(address, rolloutId);
+		first.process.kill("SIGKILL");
+		(await second).process.kill("SIGKILL");
+		expect(await runAll(fixture.store, queue, 1, { capacity: 1 })).toEqual([rolloutId]);
+		expect(await claims(address)).toEqual([]);
+	});
+
+	test("a worker that lost its connection keeps its job", async (context) => {
+		await using fixture = await openFixture(context);
+		const { address, queue } = await openSilent(fixture);
+		await using _closing = queue;
+		const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+		const child = await startChild(address, rolloutId);
+		try {
+			const others: string[] = [];
+			await using _worker = await queue.work({
+				workerId: "wk_other",
+				capacity: 1,
+				handle: async (job) => {
+					others.push(job.rolloutId);
+					return "done";
+				},
+			});
+			const [before] = await claims(address);
+			await inDatabase(
+				address.url,
+				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'paddock%'",
+			);
+			await expect
+				.poll(async () => (await claims(address))[0]?.session, { timeout: 30_000 })
+				.toBeGreaterThan(before!.session);
+			// Long enough for the other to have looked as often as it needs to call somebody dead.
+			await delay(5_000);
+			expect(others).toEqual([]);
+			expect(await claims(address)).toHaveLength(1);
+		} finally {
+			child.process.kill("SIGKILL");
+		}
+	});
+});
+
 test("a job that comes back too often becomes a dead letter, for a person to look at", async (context) => {
 	await using fixture = await openFixture(context);
 	const { url, schema } = fixture.address as { url: string; schema: string };
@@ -84,14 +156,9 @@ test("a job that comes back too often becomes a dead letter, for a person to loo
 			return "retry";
 		},
 	});
-	const client = new pg.Client(url);
-	await client.connect();
-	const letters = async () => {
-		const sql = `SELECT data->>'rolloutId' AS id FROM ${schema}_queue.job WHERE name = 'rollouts_dead'`;
-		return (await client.query<{ id: string }>(sql)).rows.map((row) => row.id);
-	};
-	await expect.poll(letters, { timeout: 30_000 }).toEqual([rolloutId]);
-	await client.end();
+	const letters = () =>
+		inDatabase(url, `SELECT data->>'rolloutId' AS id FROM ${schema}_queue.job WHERE name = 'rollouts_dead'`);
+	await expect.poll(letters, { timeout: 30_000 }).toEqual([{ id: rolloutId }]);
 	expect(starts).toBe(2);
 	expect(await queue.depth()).toBe(0);
 });
