@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { existsSync, lstatSync, readlinkSync } from "node:fs";
-import { copyFile, link, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { copyFile, link, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { requireOwnFolder } from "./own-folder.ts";
@@ -27,6 +27,8 @@ export const ETC: Record<string, string> = {
 	"resolv.conf": "",
 	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
 };
+/** What was staged longer ago than this, by somebody else, is removed. */
+const KEPT_MS = 3_600_000;
 const ETC_FOLDERS = ["/etc/ssl", "/etc/alternatives"];
 
 /** Names carry a hash of their content, so several programs and versions can share one folder. */
@@ -38,8 +40,22 @@ export async function stage(root: string, agentBinary: string, foreignUid = true
 		stageFile(root, "seccomp", seccompFilter()),
 		stageEtc(root),
 	]);
+	await tidy(root, [agent, init, seccomp, etc]);
 	const etcFolders = ETC_FOLDERS.filter((folder) => existsSync(folder));
 	return { agent, init, seccomp, etc, etcFolders, links: rootLinks() };
+}
+
+/**
+ * Other installations and versions leave theirs behind, the agent at 185 MB. Running boxes have mounted what they use,
+ * and whoever still needs a name stages it again, so age alone decides.
+ */
+async function tidy(root: string, ours: string[]): Promise<void> {
+	for (const name of await readdir(root)) {
+		const path = join(root, name);
+		if (!/^(agent|init|seccomp|etc)-[0-9a-f]{16}/.test(name) || ours.includes(path)) continue;
+		const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
+		if (age > KEPT_MS) await rm(path, { recursive: true, force: true });
+	}
 }
 
 /** A hard link where that is possible, else one copy: the binary's own folder may be closed to the box's uid. */

@@ -1,0 +1,37 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test, vi } from "vitest";
+import { stage } from "../../src/sandbox/staging.ts";
+
+let folder: string;
+beforeEach(async () => {
+	folder = await mkdtemp(join(tmpdir(), "paddock-staging-"));
+});
+afterEach(async () => {
+	vi.useRealTimers();
+	await rm(folder, { recursive: true });
+});
+
+test("what other installations staged goes after an hour, and comes back when it is asked for", async () => {
+	const root = join(folder, "run");
+	const [one, other] = [join(folder, "one"), join(folder, "other")];
+	await writeFile(one, "one agent");
+	await writeFile(other, "another agent");
+
+	const first = await stage(root, one);
+	const second = await stage(root, other);
+	expect(second.init).toBe(first.init);
+	expect(existsSync(first.agent)).toBe(true);
+
+	await writeFile(`${first.agent}.0a0b0c0d`, "half a copy");
+	await writeFile(join(root, "leases"), "not staged");
+	vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 2 * 3_600_000 });
+	await stage(root, other);
+	expect((await readdir(root)).map((name) => join(root, name)).toSorted()).toEqual(
+		[second.agent, second.etc, second.init, second.seccomp, join(root, "leases")].toSorted(),
+	);
+
+	expect(await readFile((await stage(root, one)).agent, "utf8")).toBe("one agent");
+});
