@@ -31,15 +31,16 @@ export class Judge implements AsyncDisposable {
 		this.#signal = signal;
 	}
 
-	/** Opens the clean box in the background: the agent has ended, and its box is still to be cleared. */
+	/** Opens the clean box in the background: a verdict will be wanted soon. Harmless to repeat. */
 	prepare(): void {
+		if (this.#clean !== null) return;
 		this.#clean = openCleanBox(this.#rollout.request, this.#ready, this.#deps, this.#signal);
 		// Whoever needs it learns why there is none.
 		this.#clean.catch(() => {});
 	}
 
 	async judge(): Promise<void> {
-		if (this.#clean === null) this.prepare();
+		this.prepare();
 		const clean = await this.#clean!;
 		const { id, attempt, request } = this.#rollout;
 		const { createS } = request.task.clocks;

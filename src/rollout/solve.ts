@@ -15,8 +15,8 @@ import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
 
 /**
- * Lets the agent work on the task until it ends by itself or has to stop, then keeps the evidence; `onEnd` is called in between.
- * What the agent did is data; it does not throw for that.
+ * Lets the agent work on the task until it ends by itself or has to stop, then keeps the evidence. `onLastWord` is called when
+ * it seems about to end, and in any case when it has. What the agent did is data; it does not throw for that.
  */
 export async function solve(
 	rollout: Rollout,
@@ -24,7 +24,7 @@ export async function solve(
 	deps: Deps,
 	record: RolloutRecord,
 	signal: AbortSignal,
-	onEnd: () => void,
+	onLastWord: () => void,
 ): Promise<void> {
 	record.phase("agent");
 	const { request } = rollout;
@@ -41,7 +41,11 @@ export async function solve(
 		budget: request.task.budget,
 		...(request.mode === "black_box" ? {} : { sink: traceSink(rollout, deps) }),
 		onCallStart: (call) => record.emit({ type: "call-start", ...call }),
-		onCallEnd: (call) => record.called(call),
+		onCallEnd: (call) => {
+			record.called(call);
+			// A model that asks for no tool has nearly always finished: its agent ends some 50 ms later.
+			if (call.purpose === "main" && call.finishReason === "stop") onLastWord();
+		},
 		onStop: (stop) => halt.halt(stop),
 	});
 	using _abort = halt.on(signal, { type: "aborted" });
@@ -55,7 +59,7 @@ export async function solve(
 	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
-	onEnd();
+	onLastWord();
 	await keepEvidence(rollout, ready, run, attendant, deps, record);
 }
 
