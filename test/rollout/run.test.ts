@@ -72,6 +72,39 @@ test("a box that no longer answers when its processes have to end is given up af
 	expect(end.failure).toMatchObject({ boundary: "sandbox", code: "box_unresponsive", retryable: true });
 });
 
+test("the clean box opens at the model's last word, while the agent is still at work", async () => {
+	const opened = Promise.withResolvers<void>();
+	const agent = scriptAgent("true");
+	const boot: typeof agent.boot = async (box, options, key, signal) => {
+		const booted = await agent.boot(box, options, key, signal);
+		const begin: typeof booted.begin = async (...prompt) => {
+			const run = await booted.begin(...prompt);
+			const wait: typeof run.wait = async (halted) => {
+				const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "hello" }] });
+				const url = `${box.gatewayUrl}/v1/chat/completions`;
+				const json = ["-H", "content-type: application/json", "-d", body];
+				await box.exec(["curl", "-sS", url, "-H", `authorization: Bearer ${key}`, ...json]);
+				const patience = new Promise<void>((done) => halted.addEventListener("abort", () => done()));
+				await Promise.race([opened.promise, patience]);
+				return await run.wait(halted);
+			};
+			return { ...run, wait };
+		};
+		return { ...booted, begin };
+	};
+	await using stage = await openStage({ ...agent, boot });
+	const end = await stage.play(task({ verify: ["true"], clocks }), {
+		change: (deps) => ({
+			...deps,
+			provider: async (...which) => {
+				opened.resolve();
+				return await deps.provider(...which);
+			},
+		}),
+	});
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
 test("an agent that never takes the prompt runs out of the agent's time", async () => {
 	await using stage = await openStage(scriptAgent("true", { begin: never }));
 	const end = await stage.play(task({ clocks: { ...clocks, agentS: 0.2 } }));
