@@ -2,9 +2,11 @@ import { type DestinationStream, type Logger, pino } from "pino";
 
 export type Log = Logger;
 
+export const LOG_LEVELS = ["silent", "error", "warn", "info", "debug"] as const;
+
 export interface LogOptions {
 	/** `silent` unless asked: the command line speaks for itself. */
-	level?: string;
+	level?: (typeof LOG_LEVELS)[number];
 	/** Exact values that must never be written, wherever they turn up: keys and tokens of this process. */
 	secrets?: readonly string[];
 	destination?: DestinationStream;

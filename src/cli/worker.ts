@@ -1,11 +1,8 @@
-import { loadConfig } from "../config.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
+import { DAEMON_OPTIONS, GRACE_MS, openDaemon } from "./daemon.ts";
 import { plural } from "./figures.ts";
 import { untilInterrupt } from "./interrupt.ts";
-import { openHere, warnOn } from "./open.ts";
-
-const GRACE_MS = 30_000;
 
 export const worker: Command = {
 	name: "worker",
@@ -13,21 +10,29 @@ export const worker: Command = {
 	summary: "take queued rollouts and run them, until told to stop",
 	details: `Several machines share the work when PADDOCK_DATABASE_URL names one PostgreSQL for all of them.
 Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the rest back to the queue.`,
-	options: { concurrency: { value: "<number>", help: "rollouts at a time (default: the number of cores)" } },
+	options: {
+		...DAEMON_OPTIONS,
+		port: { value: "<number>", help: "serve /metrics and /api/v1/health there (default: nowhere)" },
+		host: { value: "<address>", help: "where to listen (default 127.0.0.1; others need PADDOCK_TOKEN)" },
+	},
 	examples: [
 		{
 			line: "PADDOCK_DATABASE_URL=postgres://db/paddock paddock worker --concurrency 8",
 			says: "one of many workers",
 		},
+		{ line: "paddock worker --port 9100", says: "its metrics at http://127.0.0.1:9100/metrics" },
 	],
 	async run(args, console) {
-		const config = loadConfig(console.env, console.directory);
-		const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
-		await using paddock = await openHere({ ...config, concurrency }, warnOn(console));
-		await using work = await paddock.work({ capacity: concurrency });
+		await using daemon = await openDaemon(args, console);
+		const { paddock, config, host, port, log, metrics } = daemon;
+		const { createWorkerApp, serve } = await import("../server/serve.ts");
+		await using serving =
+			port === undefined ? null : await serve(paddock, { host, port, log, metrics, create: createWorkerApp });
+		await using work = await paddock.work({ capacity: config.concurrency });
+		const shown = serving === null ? "" : ` Metrics at ${serving.url}/metrics.`;
 		printLine(
 			console.stderr,
-			`Working on up to ${plural(concurrency, "rollout")} at a time. Ctrl-C ends it.`,
+			`Working on up to ${plural(config.concurrency, "rollout")} at a time.${shown} Ctrl-C ends it.`,
 		);
 		await untilInterrupt();
 		printLine(console.stderr, `Finishing ${plural(work.running, "rollout")} …`);

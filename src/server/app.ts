@@ -11,7 +11,7 @@ import type { Door } from "./door.ts";
 import { mountEvents } from "./event-routes.ts";
 import { mountFiles } from "./file-routes.ts";
 import { mountGroups } from "./group-routes.ts";
-import { mountMachine } from "./machine-routes.ts";
+import { mountHealth, mountMachine } from "./machine-routes.ts";
 import { Metrics } from "./metrics.ts";
 import { describeApp, type OpenApiDocument } from "./openapi.ts";
 import { invalid, problemResponse, toErrorResponse, toProblem } from "./problem.ts";
@@ -35,16 +35,7 @@ const MAX_BODY_BYTES = 16 * 1024 * 1024;
 /** The HTTP surface over one Paddock. */
 export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHono {
 	const log = options.log ?? createLog();
-	const metrics = options.metrics ?? new Metrics();
-	const app = new OpenAPIHono({
-		defaultHook: (result) => (result.success ? undefined : invalid(result.target, result.error)),
-	});
-	app.onError((error, context) => toErrorResponse(error, context, log));
-	app.notFound((context) =>
-		problemResponse(toProblem(404, "no_such_path", `there is nothing at ${context.req.path}; see /docs`)),
-	);
-	note(app, metrics, log);
-	guard(app, options.access ?? { token: paddock.config.token });
+	const app = createGuarded(paddock, { ...options, log }, "see /docs");
 	// They bring limits of their own, and refuse in their own shape.
 	options.extraRoutes?.(app);
 	limitBodies(app, options.maxBodyBytes ?? MAX_BODY_BYTES);
@@ -64,6 +55,28 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountGroups(app, door);
 	mountMachine(app, door);
 	mountDescriptions(app);
+	return app;
+}
+
+/** What a worker shows of itself: that it lives, and its share of the metrics. */
+export function createWorkerApp(paddock: Paddock, options: AppOptions): OpenAPIHono {
+	const app = createGuarded(paddock, options, "a worker has /metrics and /api/v1/health");
+	mountHealth(app);
+	return app;
+}
+
+/** What every surface of ours has: access, logs, metrics, and errors in one shape. */
+function createGuarded(paddock: Paddock, options: AppOptions, hint: string): OpenAPIHono {
+	const { log = createLog(), metrics = new Metrics() } = options;
+	const app = new OpenAPIHono({
+		defaultHook: (result) => (result.success ? undefined : invalid(result.target, result.error)),
+	});
+	app.onError((error, context) => toErrorResponse(error, context, log));
+	app.notFound((context) =>
+		problemResponse(toProblem(404, "no_such_path", `there is nothing at ${context.req.path}; ${hint}`)),
+	);
+	note(app, metrics, log);
+	guard(app, options.access ?? { token: paddock.config.token });
 	app.get("/metrics", async () => {
 		const text = await metrics.render(paddock);
 		return new Response(text, { headers: { "content-type": "text/plain; version=0.0.4; charset=utf-8" } });

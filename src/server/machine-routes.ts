@@ -8,7 +8,7 @@ export function mountMachine(app: OpenAPIHono, door: Door): void {
 	const { paddock, admission } = door;
 	const startedAt = performance.now();
 
-	mount(app, getHealth, async () => ({ status: "ok" as const, version: API_VERSION }));
+	mountHealth(app);
 
 	mount(app, getStatus, async () => {
 		const [rollouts, queueDepth, workers] = await Promise.all([
@@ -29,4 +29,8 @@ export function mountMachine(app: OpenAPIHono, door: Door): void {
 	mount(app, listWorkers, async () => ({ items: await paddock.workers() }));
 	mount(app, listEndpoints, async () => ({ items: paddock.endpoints() }));
 	mount(app, listSandboxes, () => paddock.sandboxes());
+}
+
+export function mountHealth(app: OpenAPIHono): void {
+	mount(app, getHealth, async () => ({ status: "ok" as const, version: API_VERSION }));
 }

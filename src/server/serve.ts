@@ -8,6 +8,8 @@ import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess, requireTokenFor } from "./access.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
+export { createWorkerApp } from "./app.ts";
+export type { Metrics } from "./metrics.ts";
 export { openObservers } from "./observers.ts";
 
 /** Takes over an upgraded connection; false when the path is not its own. */
@@ -17,6 +19,8 @@ export interface ServeOptions extends Omit<AppOptions, "access" | "closing"> {
 	host: string;
 	/** 0 picks a free one. */
 	port: number;
+	/** What is served: everything, unless told otherwise. */
+	create?: (paddock: Paddock, options: AppOptions) => OpenAPIHono;
 	/** WebSockets. Called only for callers that passed the access check. */
 	onUpgrade?: OnUpgrade;
 	/** How long a caller may take to send a request; answering may take longer. */
@@ -33,13 +37,13 @@ export interface Serving extends AsyncDisposable {
 
 /** Listens. Disposing it ends streams, lets requests in flight finish, then cuts what is left. */
 export async function serve(paddock: Paddock, options: ServeOptions): Promise<Serving> {
-	const { host, port, onUpgrade, ...appOptions } = options;
+	const { host, port, onUpgrade, create = createApp, ...appOptions } = options;
 	const { requestTimeoutMs = 120_000, graceMs = 10_000 } = options;
 	const { token } = paddock.config;
 	requireTokenFor(host, token);
 	const access: AccessPolicy = { token };
 	const closing = new AbortController();
-	const app = createApp(paddock, { ...appOptions, access, closing: closing.signal });
+	const app = create(paddock, { ...appOptions, access, closing: closing.signal });
 	const server = createAdaptorServer({
 		fetch: app.fetch,
 		serverOptions: {

@@ -9,7 +9,7 @@ const CANARY = "canary-4f1d9c2b7a6e";
 function capture(secrets: string[] = []) {
 	const lines: string[] = [];
 	const destination = { write: (line: string) => void lines.push(line) };
-	return { lines, log: createLog({ level: "trace", secrets, destination }) };
+	return { lines, log: createLog({ level: "debug", secrets, destination }) };
 }
 
 describe("the log", () => {

@@ -1,6 +1,3 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import { createApp } from "../../src/server/app.ts";
@@ -8,6 +5,7 @@ import { openObservers } from "../../src/server/observers.ts";
 import { openOtlp } from "../../src/server/otlp.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openFakePaddock } from "../fakes/paddock.ts";
+import { openCollector } from "../fixtures/collector.ts";
 import { clientOf, request } from "./caller.ts";
 
 const call = {
@@ -70,39 +68,6 @@ test("metrics count what happened: outcomes, phases, tokens, latencies, queue an
 	for (const line of text.trim().split("\n"))
 		expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [\d.e+-]+)$/);
 });
-
-interface OtlpSpan {
-	traceId: string;
-	spanId: string;
-	parentSpanId?: string;
-	name: string;
-	startTimeUnixNano: string;
-	endTimeUnixNano: string;
-	status: { code?: number };
-}
-
-async function openCollector() {
-	const spans: OtlpSpan[] = [];
-	const headers: Record<string, unknown>[] = [];
-	const server = createServer(async (incoming, outgoing) => {
-		headers.push({ ...incoming.headers, url: incoming.url });
-		const body = JSON.parse(Buffer.concat(await Array.fromAsync(incoming)).toString());
-		spans.push(...body.resourceSpans[0].scopeSpans[0].spans);
-		outgoing.end("{}");
-	});
-	server.listen(0, "127.0.0.1");
-	await once(server, "listening");
-	return {
-		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-		spans,
-		headers,
-		async [Symbol.asyncDispose]() {
-			server.closeAllConnections();
-			server.close();
-			await once(server, "close");
-		},
-	};
-}
 
 test("a collector gets one trace: a span for each attempt, below it phases, below those calls", async () => {
 	await using collector = await openCollector();
