@@ -58,9 +58,37 @@ export function toFailure(error: unknown): Failure {
 }
 
 export function messageOf(error: unknown): string {
-	return error instanceof Error ? error.message : String(error);
+	if (error instanceof SuppressedError) return messageOf(error.error);
+	// Several addresses of one host, none of which answered: the first says enough.
+	if (error instanceof AggregateError && error.message === "") return messageOf(error.errors[0]);
+	if (typeof error === "object" && error !== null && "message" in error) return String(error.message);
+	return String(error);
 }
 
 export function isAbort(error: unknown): boolean {
 	return error instanceof Error && error.name === "AbortError";
+}
+
+/** PostgreSQL's classes of trouble that passes: connections, resources, an operator's hand, a conflict that was undone. */
+const PASSING_SQL = /^(08|53|57P|40001|40P01|25006)/;
+const PASSING_SYSTEM = new Set([
+	...["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
+	...["EAI_AGAIN", "ENOSPC", "EDQUOT"],
+]);
+/** SQLite's own numbers: busy, locked, input or output, full. */
+const PASSING_SQLITE = new Set([5, 6, 10, 13]);
+/** What the driver says without a code. */
+const PASSING_WORDS =
+	/^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error)/;
+
+/** The database does not answer or the disk is full: nothing is wrong with what was asked, and later it may work. */
+export function isOutage(error: unknown): boolean {
+	if (!(error instanceof Error)) return false;
+	if (error instanceof SuppressedError) return isOutage(error.error) || isOutage(error.suppressed);
+	const { code, errcode, syscall } = error as { code?: unknown; errcode?: unknown; syscall?: unknown };
+	if (syscall === "connect") return true;
+	if (typeof code === "string" && (PASSING_SYSTEM.has(code) || PASSING_SQL.test(code))) return true;
+	// The low byte is the kind; the rest says more.
+	if (typeof errcode === "number") return PASSING_SQLITE.has(errcode & 0xff);
+	return PASSING_WORDS.test(error.message) || isOutage(error.cause);
 }

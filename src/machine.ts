@@ -15,6 +15,7 @@ import { handle } from "./rollout/handle.ts";
 import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
 import { Turnstile, Turnstiles } from "./rollout/turnstile.ts";
 import { WarmBoxes } from "./rollout/warm-boxes.ts";
+import { patient } from "./store/patience.ts";
 import type { Store } from "./store/store.ts";
 import { verify } from "./verify/clean-box.ts";
 
@@ -58,7 +59,7 @@ export function openMachine(options: MachineOptions): Machine {
 			const starts = new Turnstile(availableParallelism());
 			const boxes = openBoxes({ gateway, agent: opencode, provider, starts }, options, stack);
 			const deps = {
-				store,
+				store: patient(store),
 				gateway,
 				agent: opencode,
 				policies,

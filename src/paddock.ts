@@ -153,7 +153,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		},
 		async abort(target) {
 			const hit = await store.requestAbort(target);
-			await Promise.all(hit.map((id) => queue.cancel(id)));
+			await queue.cancel(hit);
 			return hit;
 		},
 		command: (id, command) => store.post(id, command),

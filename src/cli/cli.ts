@@ -1,4 +1,4 @@
-import { messageOf, RolloutError, UsageError } from "../errors.ts";
+import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { doctor } from "./doctor.ts";
@@ -42,6 +42,11 @@ export async function main(argv: readonly string[], console: Console): Promise<n
 		}
 		if (error instanceof RolloutError) {
 			printLine(console.stderr, `paddock: ${printable(error.message)} (${error.boundary}, ${error.code})`);
+			return 1;
+		}
+		if (isOutage(error)) {
+			const what = `the database does not answer, or the disk is full: ${messageOf(error)}`;
+			printLine(console.stderr, `paddock: ${printable(what)}`);
 			return 1;
 		}
 		printLine(console.stderr, `paddock: ${printable(messageOf(error))}`);

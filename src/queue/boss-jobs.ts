@@ -53,7 +53,8 @@ export class BossJobs {
 				data: { rolloutId },
 				singletonKey: rolloutId,
 				priority,
-				...(delayMs ? { startAfter: new Date(Date.now() + delayMs) } : {}),
+				// By the database's clock: machines disagree about the time.
+				...(delayMs ? { startAfter: `${delayMs / 1000} seconds` } : {}),
 			})),
 		);
 		await this.#tell(this.#boss.getDb());
@@ -126,15 +127,13 @@ export class BossJobs {
 		return claims.filter((claim) => !held.includes(claim));
 	}
 
-	/** Removes what waits; what runs is the store's and the worker's to stop. */
-	async cancel(rolloutId: string): Promise<void> {
-		const jobs = await this.#boss.findJobs(QUEUE, { key: rolloutId, queued: true });
-		if (jobs.length > 0) {
-			await this.#boss.deleteJob(
-				QUEUE,
-				jobs.map((job) => job.id),
+	async cancel(rolloutIds: string[]): Promise<void> {
+		await this.#boss
+			.getDb()
+			.executeSql(
+				`DELETE FROM ${this.#schema}.job WHERE name = $1 AND singleton_key = ANY($2) AND state < 'active'`,
+				[QUEUE, rolloutIds],
 			);
-		}
 	}
 
 	depth(): Promise<number> {
@@ -162,8 +161,7 @@ export class BossJobs {
 		await this.#boss.fail(QUEUE, jobId, { reason: end }, { db });
 		if (end === "handedBack") return this.#tell(db);
 		const waitS = Math.min(this.#options.delayS * 2 ** retryCount, LONGEST_WAIT_S);
-		const startAfter = new Date(Date.now() + waitS * 1000);
-		await this.#boss.update(QUEUE, undefined, { id: jobId, startAfter, db });
+		await this.#boss.update(QUEUE, undefined, { id: jobId, startAfter: waitS, db });
 	}
 
 	async #tell(db: Db): Promise<void> {

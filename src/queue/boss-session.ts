@@ -98,7 +98,10 @@ export class BossSession implements AsyncDisposable {
 			connectionString: this.#url,
 			application_name: "paddock-worker",
 			connectionTimeoutMillis: 10_000,
+			query_timeout: 30_000,
 			keepAlive: true,
+			// A machine that lost its power closes nothing: the database asks it, and gives its lock up after 20 s.
+			options: "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
 		});
 		client.on("error", () => this.#drop(client));
 		client.on("end", () => this.#drop(client));
@@ -117,7 +120,6 @@ export class BossSession implements AsyncDisposable {
 			return client;
 		} catch (error) {
 			this.#drop(client);
-			await client.end().catch(() => undefined);
 			throw error;
 		}
 	}
@@ -126,5 +128,6 @@ export class BossSession implements AsyncDisposable {
 		if (this.#client !== client) return;
 		this.#client = null;
 		this.#connection = null;
+		client.end().catch(() => undefined);
 	}
 }

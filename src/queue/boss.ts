@@ -9,6 +9,8 @@ import { eachUnfinished } from "./reconcile.ts";
 import { TakingWorker, type WorkOptions } from "./taking-worker.ts";
 
 const BEAT_MS = 4_000;
+/** Longer than the database may be away: a worker that could not say anything has not died of it. */
+const HEARTBEAT_S = 60;
 /** How often a worker looks whether another has died. */
 const LOOK_MS = 1_000;
 const RECONCILE_MS = 60_000;
@@ -25,7 +27,7 @@ export interface BossQueueOptions {
 	retryDelayS?: number;
 	/** After so many returns a job becomes a dead letter; far above any rollout's attempts, which the handler counts. */
 	retryLimit?: number;
-	/** A worker that lives but says nothing for so long loses its jobs; pg-boss allows no less than 10. */
+	/** A worker that lives but says nothing for so long loses its jobs, in whole seconds; 10 is the least. */
 	heartbeatS?: number;
 	/** A handler threw, or the database failed: all is tried again. Unless given, the process warns. */
 	onError?: (error: unknown, rolloutId: string | null) => void;
@@ -59,7 +61,7 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 	const jobs = new BossJobs(boss, session, schema, {
 		limit: options.retryLimit ?? 50,
 		delayS: options.retryDelayS ?? 1,
-		heartbeatS: options.heartbeatS ?? 10,
+		heartbeatS: options.heartbeatS ?? HEARTBEAT_S,
 	});
 	const workers = new BossWorkers(boss, schema);
 	await jobs.prepare();
@@ -125,8 +127,8 @@ class BossQueue implements Queue {
 		return worker;
 	}
 
-	cancel(rolloutId: string): Promise<void> {
-		return this.#jobs.cancel(rolloutId);
+	cancel(rolloutIds: string[]): Promise<void> {
+		return this.#jobs.cancel(rolloutIds);
 	}
 
 	depth(): Promise<number> {

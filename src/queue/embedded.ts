@@ -11,6 +11,8 @@ import { type Claim, type ClaimEnd, TakingWorker, type WorkOptions } from "./tak
 const SHARE_AFTER_MS = 3_000;
 const HEARTBEAT_MS = 5_000;
 const RECONCILE_MS = 5_000;
+/** No job waits longer for its time to come. */
+const LONGEST_WAIT_MS = 60_000;
 
 export interface EmbeddedQueueOptions {
 	home: string;
@@ -91,8 +93,10 @@ class EmbeddedQueue implements Queue {
 		return worker;
 	}
 
-	async cancel(rolloutId: string): Promise<void> {
-		this.#table.removeWaiting(rolloutId);
+	async cancel(rolloutIds: string[]): Promise<void> {
+		this.#table.transact(() => {
+			for (const rolloutId of rolloutIds) this.#table.removeWaiting(rolloutId);
+		});
 	}
 
 	async depth(): Promise<number> {
@@ -142,7 +146,7 @@ class EmbeddedQueue implements Queue {
 
 	#backoffMs(rolloutId: string): number {
 		const doublings = Math.max(0, Math.min(this.#table.tries(rolloutId) - 1, 16));
-		return Math.min(this.#retryDelayMs * 2 ** doublings, 60_000);
+		return Math.min(this.#retryDelayMs * 2 ** doublings, LONGEST_WAIT_MS);
 	}
 
 	#wakeWhenReady(): void {
@@ -179,6 +183,7 @@ class EmbeddedQueue implements Queue {
 	/** Work of processes that died, or that do not work, becomes anybody's. */
 	#adopt(): void {
 		const now = Date.now();
+		this.#table.hasten(now, now + LONGEST_WAIT_MS);
 		const others = this.#table.owners().filter((owner) => owner.key !== this.#key);
 		const dead = others.filter((owner) => !isAlive(owner, owner.seenAt, now));
 		const idle = others.filter((owner) => !owner.works && !dead.includes(owner));

@@ -59,7 +59,8 @@ export class JobTable implements Disposable {
 			this.#database.exec("COMMIT");
 			return result;
 		} catch (error) {
-			this.#database.exec("ROLLBACK");
+			// A full disk has undone it already.
+			if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
 			throw error;
 		}
 	}
@@ -97,6 +98,11 @@ export class JobTable implements Disposable {
 			"SELECT min(ready_at) AS at FROM jobs WHERE state = 'waiting' AND ready_at > ?1 AND (owner = ?2 OR (?3 AND owner IS NULL))",
 		).get(now, owner, adopts ? 1 : 0) as { at: number | null };
 		return row.at;
+	}
+
+	/** What is due after `latest` was written while the clock was wrong. */
+	hasten(now: number, latest: number): void {
+		this.#run("UPDATE jobs SET ready_at = ? WHERE state = 'waiting' AND ready_at > ?", now, latest);
 	}
 
 	tries(rolloutId: string): number {

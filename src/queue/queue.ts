@@ -28,7 +28,8 @@ export interface Queue extends AsyncDisposable {
 		capacity: number;
 		handle: (job: Job) => Promise<JobEnd>;
 	}): Promise<Worker>;
-	cancel(rolloutId: string): Promise<void>;
+	/** Removes what waits; what runs is the store's and the worker's to stop. */
+	cancel(rolloutIds: string[]): Promise<void>;
 	depth(): Promise<number>;
 	workers(): Promise<WorkerInfo[]>;
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { Job, JobEnd, Worker } from "./queue.ts";
 
 /** Work that was taken and must be brought back. */
@@ -28,6 +29,10 @@ export interface WorkOptions {
 /** After this a handler that ignores its signal is left to itself; the store's attempts fence it off. */
 const UNWIND_MS = 45_000;
 
+/** Between tries to bring a job back. */
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 10_000;
+
 interface Running<C> {
 	claim: C;
 	controller: AbortController;
@@ -45,6 +50,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 	#filling: Promise<void> | null = null;
 	#again = false;
 	#drained: Promise<void> | null = null;
+	#isLeaving = false;
 
 	constructor(options: WorkOptions, source: WorkSource<C>) {
 		this.id = options.workerId;
@@ -134,11 +140,18 @@ export class TakingWorker<C extends Claim> implements Worker {
 		}
 	}
 
+	/** Until it is brought back it takes its room: whatever keeps the source from hearing would spoil the next job too. */
 	async #bringBack(claim: C, end: ClaimEnd): Promise<void> {
-		try {
-			await this.#source.ended(claim, end);
-		} catch (error) {
-			this.#source.threw(error, claim.rolloutId);
+		for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)) {
+			try {
+				await this.#source.ended(claim, end);
+				break;
+			} catch (error) {
+				this.#source.threw(error, claim.rolloutId);
+			}
+			if (this.#isLeaving) break;
+			await delay(waitMs, undefined, { ref: false });
+			if (this.#isLeaving) return;
 		}
 		this.#running.delete(claim.rolloutId);
 		this.#announce();
@@ -160,6 +173,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 		await settledWithin(this.#ends(), graceMs);
 		for (const { controller } of this.#running.values()) controller.abort();
 		await settledWithin(this.#ends(), UNWIND_MS);
+		this.#isLeaving = true;
 		for (const claim of this.claims()) await this.#bringBack(claim, "handedBack");
 		await this.#source.left();
 	}

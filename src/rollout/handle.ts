@@ -42,7 +42,7 @@ export async function handle(job: Job, deps: Deps, workerId: string): Promise<Jo
 const WORKER_LOST: Failure = {
 	boundary: "sandbox",
 	code: "worker_lost",
-	message: "the process that ran this rollout died, and its attempts are used up",
+	message: "the process that ran this rollout died or lost its store, and its attempts are used up",
 	retryable: true,
 };
 

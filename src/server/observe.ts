@@ -9,24 +9,28 @@ export function observeStore(store: Store, ...observers: Observer[]): Store {
 	const tell: Observer = (rolloutId, at, event) => {
 		for (const observer of observers) observer(rolloutId, at, event);
 	};
+	// Whole calls are passed on: an argument that is left out here would be lost to everybody.
 	const observed: Partial<Store> = {
-		async begin(id, worker) {
-			const rollout = await store.begin(id, worker);
+		async begin(...call) {
+			const rollout = await store.begin(...call);
+			const [id, worker] = call;
 			if (rollout) tell(id, Date.now(), { type: "rollout-start", attempt: rollout.attempt, worker });
 			return rollout;
 		},
-		async append(id, attempt, events) {
-			const stored = await store.append(id, attempt, events);
-			for (const event of stored) tell(id, event.at, event);
+		async append(...call) {
+			const stored = await store.append(...call);
+			for (const event of stored) tell(event.rolloutId, event.at, event);
 			return stored;
 		},
-		async requeue(id, attempt, failure) {
-			const isOurs = await store.requeue(id, attempt, failure);
+		async requeue(...call) {
+			const isOurs = await store.requeue(...call);
+			const [id, attempt, failure] = call;
 			if (isOurs) tell(id, Date.now(), { type: "attempt-failed", attempt, failure });
 			return isOurs;
 		},
-		async finish(id, attempt, end) {
-			const isOurs = await store.finish(id, attempt, end);
+		async finish(...call) {
+			const isOurs = await store.finish(...call);
+			const [id, attempt, end] = call;
 			const { outcome, reward, failure } = end;
 			if (isOurs) tell(id, Date.now(), { type: "rollout-end", outcome, reward, failure, attempt });
 			return isOurs;

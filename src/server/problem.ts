@@ -3,7 +3,7 @@ import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
 import type { ZodError } from "zod";
 import type { Problem } from "../api/problem.ts";
-import { RolloutError, UsageError } from "../errors.ts";
+import { isOutage, RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
 
 /** Thrown by a handler that knows its status. */
@@ -77,6 +77,11 @@ export function toErrorResponse(error: unknown, context: Context, log: Log): Res
 	if (error instanceof ProblemError) return problemResponse(error.problem, error.headers);
 	if (error instanceof UsageError)
 		return problemResponse(toProblem(USAGE_STATUS[error.code] ?? 400, error.code, error.message));
+	if (isOutage(error)) {
+		log.error({ err: error, path: context.req.path }, "the store does not answer");
+		const detail = "the database does not answer, or the disk is full; try again";
+		return problemResponse(toProblem(503, "store_unavailable", detail), { "retry-after": "2" });
+	}
 	if (error instanceof HTTPException) return problemResponse(ofHttpException(error));
 	if (error instanceof RolloutError) {
 		const status = error.boundary === "task" ? 422 : 503;

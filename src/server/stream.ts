@@ -71,7 +71,9 @@ function toBody(
 				} catch (error) {
 					if (!stop.signal.aborted) log.error({ err: error }, "a stream broke off");
 					stop.abort();
-					controller.error(error);
+					// Who follows events comes back and goes on; a list that just ends would pass for a whole one.
+					if (alive) controller.close();
+					else controller.error(error);
 					return;
 				}
 				stop.abort();

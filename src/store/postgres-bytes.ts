@@ -84,11 +84,9 @@ export class PostgresBytes implements Bytes {
 	}
 
 	async #insert(id: string, attempt: number, chunks: Uint8Array[]): Promise<undefined[]> {
-		await this.#pool.query("INSERT INTO trace_chunks (rollout_id, attempt, bytes) VALUES ($1, $2, $3)", [
-			id,
-			attempt,
-			Buffer.concat(chunks),
-		]);
+		const insert = "INSERT INTO trace_chunks (rollout_id, attempt, bytes) VALUES ($1, $2, $3)";
+		// A transaction of its own tells whether it can have been stored when it fails.
+		await transact(this.#pool, (client) => client.query(insert, [id, attempt, Buffer.concat(chunks)]));
 		return chunks.map(() => undefined);
 	}
 }

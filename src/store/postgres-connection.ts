@@ -1,5 +1,6 @@
 import pg from "pg";
 import { messageOf, UsageError } from "../errors.ts";
+import { mayBeDone } from "./patience.ts";
 
 export interface PostgresOptions {
 	url: string;
@@ -16,6 +17,8 @@ const types = {
 			: pg.types.getTypeParser(oid, format as "text")) as typeof pg.types.getTypeParser,
 };
 
+const QUERY_TIMEOUT_MS = 30_000;
+
 export function clientConfig(options: PostgresOptions): pg.ClientConfig {
 	return {
 		connectionString: options.url,
@@ -23,6 +26,8 @@ export function clientConfig(options: PostgresOptions): pg.ClientConfig {
 		application_name: "paddock",
 		types,
 		connectionTimeoutMillis: 10_000,
+		// A database that hangs is one that does not answer.
+		query_timeout: QUERY_TIMEOUT_MS,
 		keepAlive: true,
 	};
 }
@@ -36,10 +41,16 @@ export function openPool(options: PostgresOptions): pg.Pool {
 	return pool;
 }
 
-/** The first contact: its failure is the user's to solve, so it is said in one sentence, without the password. */
-export async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
+/**
+ * The first contact, with all the time a migration may need. Its failure is the user's to solve, so it is said in one
+ * sentence, without the password.
+ */
+export async function connect(options: PostgresOptions): Promise<pg.Client> {
+	const client = new pg.Client({ ...clientConfig(options), query_timeout: 0 });
+	client.on("error", () => undefined);
 	try {
-		return await pool.connect();
+		await client.connect();
+		return client;
 	} catch (cause) {
 		const message = `PostgreSQL cannot be reached: ${messageOf(cause)}. Check PADDOCK_DATABASE_URL.`;
 		throw Object.assign(new UsageError(message, "database_unreachable"), { cause });
@@ -49,12 +60,15 @@ export async function connect(pool: pg.Pool): Promise<pg.PoolClient> {
 export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient) => Promise<T>): Promise<T> {
 	const client = await pool.connect();
 	let broken: Error | undefined;
+	let isCommitting = false;
 	try {
 		await client.query("BEGIN");
 		const result = await change(client);
+		isCommitting = true;
 		await client.query("COMMIT");
 		return result;
 	} catch (error) {
+		if (isCommitting) mayBeDone(error);
 		await client.query("ROLLBACK").catch((failed: Error) => {
 			broken = failed;
 		});

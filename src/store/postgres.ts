@@ -43,14 +43,14 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 	const schema = checkSchema(options.schema ?? "paddock");
 	const connection: PostgresOptions = { url: options.url, schema, connections: options.connections ?? 10 };
 	const sealer = await openSealer(options.keyFile ?? join(options.home, "secret.key"));
+	const client = await connect(connection);
+	try {
+		await migrate(client, schema);
+	} finally {
+		await client.end();
+	}
 	const pool = openPool(connection);
 	try {
-		const client = await connect(pool);
-		try {
-			await migrate(client, schema);
-		} finally {
-			client.release();
-		}
 		const bytes = await openBytes({ ...bytePlacesFrom(options.env ?? {}), ...options }, pool);
 		return new PostgresStore(connection, pool, sealer, bytes);
 	} catch (error) {

@@ -105,7 +105,7 @@ export function migrate(database: DatabaseSync): void {
 		database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
 		database.exec("COMMIT");
 	} catch (error) {
-		database.exec("ROLLBACK");
+		if (database.isTransaction) database.exec("ROLLBACK");
 		throw error;
 	}
 }

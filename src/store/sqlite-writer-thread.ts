@@ -52,12 +52,15 @@ function carryOut(order: WriteOrder): WriteAnswer {
 		database.exec("RELEASE one");
 		return { ticket: order.ticket, value, touched: writes.takeTouched() };
 	} catch (error) {
-		database.exec("ROLLBACK TO one; RELEASE one");
 		writes.takeTouched();
+		// A full disk undoes the whole transaction by itself: then everybody fails.
+		if (!database.isTransaction) throw error;
+		database.exec("ROLLBACK TO one; RELEASE one");
 		return refusal(order.ticket, error);
 	}
 }
 
 function refusal(ticket: number, error: unknown): WriteAnswer {
-	return { ticket, error: error instanceof Error ? error.message : String(error) };
+	const { errcode } = error as { errcode?: number };
+	return { ticket, error: error instanceof Error ? error.message : String(error), errcode };
 }

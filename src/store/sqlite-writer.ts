@@ -11,7 +11,7 @@ export interface WriteOrder {
 
 export type WriteAnswer =
 	| { ticket: number; value: unknown; touched: [string, number][] }
-	| { ticket: number; error: string };
+	| { ticket: number; error: string; errcode: number | undefined };
 
 interface Waiting {
 	resolve: (value: unknown) => void;
@@ -70,7 +70,7 @@ export class SqliteWriter implements AsyncDisposable {
 		for (const answer of answers) {
 			const waiting = this.#waiting.get(answer.ticket);
 			this.#waiting.delete(answer.ticket);
-			if ("error" in answer) waiting?.reject(new Error(`The store could not write: ${answer.error}`));
+			if ("error" in answer) waiting?.reject(toError(answer));
 			else waiting?.resolve(answer.value);
 		}
 		if (this.#waiting.size === 0) this.#thread.unref();
@@ -84,4 +84,8 @@ export class SqliteWriter implements AsyncDisposable {
 		for (const { reject } of this.#waiting.values()) reject(this.#broken);
 		this.#waiting.clear();
 	}
+}
+
+function toError({ error, errcode }: { error: string; errcode: number | undefined }): Error {
+	return Object.assign(new Error(`The store could not write: ${error}`), { errcode });
 }

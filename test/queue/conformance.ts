@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { newId } from "../../src/model/id.ts";
 import { finish, hold, type OpenFixture, runAll, startChild, submitted } from "./fixture.ts";
 
@@ -51,6 +51,19 @@ export function queueConformance(name: string, openFixture: OpenFixture): void {
 			expect(await runAll(fixture.store, queue, 2, { capacity: 1 })).toEqual([soon, late]);
 		});
 
+		test("a clock that was wrong for a while keeps no job waiting", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [rolloutId] = (await submitted(fixture.store, 1)) as [string];
+			vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 3_600_000 });
+			try {
+				await queue.enqueue([{ rolloutId, priority: 0, delayMs: 10 }]);
+			} finally {
+				vi.useRealTimers();
+			}
+			expect(await runAll(fixture.store, queue, 1, { capacity: 1 })).toEqual([rolloutId]);
+		});
+
 		test("enqueued many times, run once", async (context) => {
 			await using fixture = await openFixture(context);
 			await using queue = await fixture.open();
@@ -70,8 +83,8 @@ export function queueConformance(name: string, openFixture: OpenFixture): void {
 			const [gone, kept] = (await submitted(fixture.store, 2)) as [string, string];
 			await queue.enqueue([gone, kept].map((rolloutId) => ({ rolloutId, priority: 0 })));
 			await fixture.store.requestAbort({ id: gone });
-			await queue.cancel(gone);
-			await queue.cancel("ro_nobody");
+			await queue.cancel([gone, "ro_nobody"]);
+			await queue.cancel([]);
 			expect(await queue.depth()).toBe(1);
 			expect(await runAll(fixture.store, queue, 1, { capacity: 1 })).toEqual([kept]);
 		});

@@ -23,10 +23,13 @@ async function openFixture(context: TestContext): Promise<QueueFixture> {
 	const schema = `test_${++schemas}`;
 	const store = await openPostgresStore({ url, schema, home, connections: 3 });
 	return {
-		address: { type: "boss", url, schema, home },
+		address: { type: "boss", url, schema, home, heartbeatS: 10 },
 		store,
 		open: () =>
-			openBossQueue({ url, schema: `${schema}_queue`, store, pollMs: 200, onError: () => undefined }),
+			openBossQueue({
+				...{ url, schema: `${schema}_queue`, store, pollMs: 200, heartbeatS: 10 },
+				onError: () => undefined,
+			}),
 		[Symbol.asyncDispose]: async () => {
 			await store[Symbol.asyncDispose]();
 			await rm(home, { recursive: true });

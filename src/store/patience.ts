@@ -1,0 +1,52 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isOutage } from "../errors.ts";
+import type { Store } from "./store.ts";
+
+const perhapsDone = new WeakSet<Error>();
+
+/** The connection broke while the database was being told to commit: it may have done so. */
+export function mayBeDone(error: unknown): void {
+	if (error instanceof Error) perhapsDone.add(error);
+}
+
+const PATIENCE_MS = 60_000;
+const FIRST_WAIT_MS = 250;
+const LONGEST_WAIT_MS = 5_000;
+
+/** What a running rollout writes, and would be lost for if it were not written. */
+const PATIENT = [
+	...["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob", "takeCommands"],
+	...["get", "secret"],
+] as const satisfies (keyof Store)[];
+
+/**
+ * The same store, for those who run rollouts: an outage of a minute costs them nothing. Callers who wait for an answer
+ * use the plain one, and are told at once.
+ */
+export function patient(store: Store, patienceMs = PATIENCE_MS): Store {
+	const waiting: Record<string, unknown> = {};
+	for (const name of PATIENT) {
+		const method = store[name].bind(store) as (...values: unknown[]) => Promise<unknown>;
+		waiting[name] = (...values: unknown[]) => patiently(() => method(...values), patienceMs);
+	}
+	return new Proxy(store, {
+		get(target, name) {
+			if (typeof name === "string" && name in waiting) return waiting[name];
+			const value: unknown = Reflect.get(target, name, target);
+			return typeof value === "function" ? value.bind(target) : value;
+		},
+	});
+}
+
+async function patiently<T>(act: () => Promise<T>, patienceMs: number): Promise<T> {
+	const until = performance.now() + patienceMs;
+	for (let waitMs = FIRST_WAIT_MS; ; waitMs = Math.min(waitMs * 2, LONGEST_WAIT_MS)) {
+		try {
+			return await act();
+		} catch (error) {
+			const isOver = performance.now() + waitMs > until;
+			if (isOver || !isOutage(error) || perhapsDone.has(error as Error)) throw error;
+		}
+		await delay(waitMs, undefined, { ref: false });
+	}
+}

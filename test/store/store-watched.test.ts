@@ -1,0 +1,23 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { observeStore } from "../../src/server/observe.ts";
+import { patient } from "../../src/store/patience.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { StoreFixture } from "./conformance.ts";
+import { eventConformance } from "./conformance-events.ts";
+import { rolloutConformance } from "./conformance-rollouts.ts";
+
+/** As rollouts see it: observed, and patient. */
+async function openFixture(): Promise<StoreFixture> {
+	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
+	return {
+		address: { type: "sqlite", home },
+		open: async () => patient(observeStore(await openSqliteStore({ home }), () => {})),
+		holds: async () => false,
+		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
+	};
+}
+
+rolloutConformance("a store that is watched", openFixture);
+eventConformance("a store that is watched", openFixture);
