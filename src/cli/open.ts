@@ -3,6 +3,9 @@ import type { Paddock, PaddockOptions } from "../paddock.ts";
 import { type Console, printLine } from "./console.ts";
 import { printable } from "./style.ts";
 
+/** Once in so long is enough, however many boxes have the same thing to say. */
+const SAID_FOR_MS = 600_000;
+
 /** Everything below is loaded only by commands that need it, so that help and usage errors come at once. */
 export async function openHere(
 	config: Config,
@@ -11,13 +14,13 @@ export async function openHere(
 ): Promise<Paddock> {
 	const { openPaddock } = await import("../paddock.ts");
 	if (warn === undefined) return openPaddock(config, options);
-	// Once is enough, however many boxes have the same thing to say.
-	const said = new Set<string>();
+	const saidAt = new Map<string, number>();
 	return openPaddock(config, {
 		...options,
 		warn(message) {
-			if (said.has(message)) return;
-			said.add(message);
+			const before = saidAt.get(message);
+			if (before !== undefined && performance.now() - before < SAID_FOR_MS) return;
+			saidAt.set(message, performance.now());
 			warn(message);
 		},
 	});

@@ -12,7 +12,10 @@ export class Metrics {
 	readonly #tokens = new Counter("paddock_tokens_total", "Tokens of captured calls, by kind");
 	readonly #callErrors = new Counter("paddock_call_errors_total", "Model calls that failed, by code");
 	readonly #requests = new Counter("paddock_http_requests_total", "HTTP requests, by method and status");
-	readonly #leaked = new Counter("paddock_leaked_boxes_total", "Boxes found that no rollout owned any more");
+	readonly #leaked = new Counter(
+		"paddock_leaked_boxes_total",
+		"Boxes whose process had died, destroyed by this one",
+	);
 	readonly #phases = new Histogram("paddock_phase_seconds", "Time spent in each phase of a rollout");
 	readonly #calls = new Histogram("paddock_call_seconds", "Latency of model calls through the gateway");
 	readonly #current = new Map<string, { phase: Phase; since: number }>();
