@@ -152,7 +152,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 			if (rollout !== null) yield* callsOf(store, rollout);
 		},
 		async abort(target) {
-			const hit = await store.requestAbort(target);
+			const hit = (await store.requestAbort(target)).map(({ id }) => id);
 			await queue.cancel(hit);
 			return hit;
 		},

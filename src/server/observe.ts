@@ -36,15 +36,11 @@ export function observeStore(store: Store, ...observers: Observer[]): Store {
 			return isOurs;
 		},
 		async requestAbort(target) {
-			const ids = await store.requestAbort(target);
-			for (const id of ids) {
-				// Queued ones have ended with this; running ones end in their worker, and are told of there.
-				const rollout = await store.get(id);
-				if (rollout?.status !== "done" || rollout.outcome !== "aborted") continue;
-				const { reward, failure, attempt } = rollout;
-				tell(id, Date.now(), { type: "rollout-end", outcome: "aborted", reward, failure, attempt });
-			}
-			return ids;
+			const hits = await store.requestAbort(target);
+			const end = { type: "rollout-end", outcome: "aborted", reward: null, failure: null } as const;
+			// Running ones end in their worker, and are told of there.
+			for (const { id, attempt, ended } of hits) if (ended) tell(id, Date.now(), { ...end, attempt });
+			return hits;
 		},
 	};
 	return new Proxy(store, {

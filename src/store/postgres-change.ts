@@ -40,34 +40,37 @@ export class Change {
 		this.#channel = channel;
 	}
 
-	/** Without events: only lets the watchers know. */
-	async append(head: Head, events: EventBody[]): Promise<void> {
+	/** Without an event: only lets the watchers know. */
+	async append(heads: Head[], toEvent: (head: Head) => EventBody | null): Promise<void> {
 		const rows = new EventRows();
-		rows.add(
-			head,
-			events.map((event) => JSON.stringify(event)),
-			this.at,
-		);
+		for (const head of heads) {
+			const event = toEvent(head);
+			rows.add(head, event === null ? [] : [JSON.stringify(event)], this.at);
+		}
 		this.touched.push(...(await rows.write(this.client, this.#channel)));
 	}
 
-	async end(head: Head, end: RolloutEnd): Promise<void> {
+	/** In as many steps for thousands as for one. */
+	async end(heads: Head[], end: RolloutEnd): Promise<void> {
+		if (heads.length === 0) return;
 		const { outcome, reward, failure, summary } = end;
-		await this.append(head, [{ type: "rollout-end", outcome, reward, failure, attempt: head.attempt }]);
+		const positions = heads.map((head) => head.position);
+		await this.append(heads, ({ attempt }) => ({ type: "rollout-end", outcome, reward, failure, attempt }));
 		await this.client.query(
 			`UPDATE rollouts SET status = 'done', phase = 'done', finished_at = $2, outcome = $3, reward = $4, failure = $5
-			WHERE position = $1`,
-			[head.position, this.at, outcome, reward, failure === null ? null : JSON.stringify(failure)],
+			WHERE position = ANY($1)`,
+			[positions, this.at, outcome, reward, failure === null ? null : JSON.stringify(failure)],
 		);
 		if (summary !== null) {
 			const text = JSON.stringify(summary);
-			await this.client.query("UPDATE rollout_bodies SET summary = $2 WHERE position = $1", [
-				head.position,
+			await this.client.query("UPDATE rollout_bodies SET summary = $2 WHERE position = ANY($1)", [
+				positions,
 				text,
 			]);
 		}
-		await this.client.query("DELETE FROM secrets WHERE rollout_id = $1", [head.id]);
-		await this.client.query("DELETE FROM commands WHERE rollout_id = $1", [head.id]);
+		const ids = heads.map((head) => head.id);
+		await this.client.query("DELETE FROM secrets WHERE rollout_id = ANY($1)", [ids]);
+		await this.client.query("DELETE FROM commands WHERE rollout_id = ANY($1)", [ids]);
 	}
 }
 

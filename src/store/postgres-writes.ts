@@ -5,7 +5,7 @@ import { GroupCommit } from "./group-commit.ts";
 import { Change, EventRows, type Head, lock } from "./postgres-change.ts";
 import { transact } from "./postgres-connection.ts";
 import { submit } from "./postgres-submit.ts";
-import type { AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
+import type { AbortHit, AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
 
 interface Append {
@@ -41,7 +41,7 @@ export class PostgresWrites {
 		return this.#change({ id }, async (change, [head]) => {
 			if (!head || head.status === "done") return false;
 			if (head.abort_requested) {
-				await change.end(head, ABORTED);
+				await change.end([head], ABORTED);
 				return false;
 			}
 			const attempt = head.attempt + 1;
@@ -51,7 +51,7 @@ export class PostgresWrites {
 				WHERE position = $1`,
 				[head.position, attempt, worker, change.at],
 			);
-			await change.append(head, [{ type: "rollout-start", attempt, worker }]);
+			await change.append([head], () => ({ type: "rollout-start", attempt, worker }));
 			return true;
 		});
 	}
@@ -84,9 +84,9 @@ export class PostgresWrites {
 	requeue(id: string, attempt: number, failure: Failure, handedBack: boolean): Promise<boolean> {
 		return this.#change({ id }, async (change, [head]) => {
 			if (head?.status !== "running" || head.attempt !== attempt) return false;
-			await change.append(head, [{ type: "attempt-failed", attempt, failure }]);
+			await change.append([head], () => ({ type: "attempt-failed", attempt, failure }));
 			if (head.abort_requested) {
-				await change.end(head, ABORTED);
+				await change.end([head], ABORTED);
 				return true;
 			}
 			await change.client.query(
@@ -101,22 +101,24 @@ export class PostgresWrites {
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean> {
 		return this.#change({ id }, async (change, [head]) => {
 			if (!head || head.status === "done" || head.attempt !== attempt) return false;
-			await change.end(head, end);
+			await change.end([head], end);
 			return true;
 		});
 	}
 
-	requestAbort(target: AbortTarget): Promise<string[]> {
+	requestAbort(target: AbortTarget): Promise<AbortHit[]> {
 		return this.#change(target, async (change, heads) => {
 			const open = heads.filter((head) => head.status !== "done");
 			await change.client.query("UPDATE rollouts SET abort_requested = true WHERE position = ANY($1)", [
 				open.map((head) => head.position),
 			]);
-			for (const head of open) {
-				if (head.status === "queued") await change.end(head, ABORTED);
-				else await change.append(head, []);
-			}
-			return open.map((head) => head.id);
+			const isQueued = (head: Head) => head.status === "queued";
+			await change.end(open.filter(isQueued), ABORTED);
+			await change.append(
+				open.filter((head) => !isQueued(head)),
+				() => null,
+			);
+			return open.map(({ id, status, attempt }) => ({ id, attempt, ended: status === "queued" }));
 		});
 	}
 
@@ -129,7 +131,7 @@ export class PostgresWrites {
 		return this.#change({ id }, async (change, [head]) => {
 			if (!head || head.status === "done") return false;
 			await change.client.query("INSERT INTO commands (rollout_id, body) VALUES ($1, $2)", [id, command]);
-			await change.append(head, []);
+			await change.append([head], () => null);
 			return true;
 		});
 	}

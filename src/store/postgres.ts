@@ -13,6 +13,7 @@ import { migrate } from "./postgres-schema.ts";
 import { PostgresWrites } from "./postgres-writes.ts";
 import { openSealer, type Sealer } from "./seal.ts";
 import type {
+	AbortHit,
 	AbortTarget,
 	GroupSummary,
 	Page,
@@ -151,7 +152,7 @@ class PostgresStore implements Store {
 		return this.#writes.finish(id, attempt, end);
 	}
 
-	requestAbort(target: AbortTarget): Promise<string[]> {
+	requestAbort(target: AbortTarget): Promise<AbortHit[]> {
 		return this.#writes.requestAbort(target);
 	}
 

@@ -3,7 +3,7 @@ import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
 import { submit } from "./sqlite-submit.ts";
 import type { Statements } from "./statements.ts";
-import type { AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
+import type { AbortHit, AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
 
 const ABORTED: RolloutEnd = { outcome: "aborted", reward: null, failure: null, summary: null };
@@ -107,19 +107,17 @@ export class SqliteWrites {
 		return true;
 	}
 
-	requestAbort(target: AbortTarget, at: number): string[] {
-		const heads = this.#targets(target);
-		for (const head of heads) {
+	requestAbort(target: AbortTarget, at: number): AbortHit[] {
+		return this.#targets(target).map((head) => {
+			const { id, attempt, status } = head;
 			this.#sql.run(
 				"UPDATE rollouts SET abort_requested = 1, revision = revision + 1 WHERE position = ?",
 				head.position,
 			);
 			this.#touched.add(head.id);
-			if (head.status === "queued") {
-				this.#end(head, ABORTED, at);
-			}
-		}
-		return heads.map((head) => head.id);
+			if (status === "queued") this.#end(head, ABORTED, at);
+			return { id, attempt, ended: status === "queued" };
+		});
 	}
 
 	/** The sequence number of the first event, or 0 when refused. */

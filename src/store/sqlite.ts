@@ -14,6 +14,7 @@ import { configure, migrate } from "./sqlite-schema.ts";
 import { SqliteWriter } from "./sqlite-writer.ts";
 import { Statements } from "./statements.ts";
 import type {
+	AbortHit,
 	AbortTarget,
 	GroupSummary,
 	Page,
@@ -152,7 +153,7 @@ class SqliteStore implements Store {
 		return this.#writer.order("finish", id, attempt, end, Date.now());
 	}
 
-	requestAbort(target: AbortTarget): Promise<string[]> {
+	requestAbort(target: AbortTarget): Promise<AbortHit[]> {
 		return this.#writer.order("requestAbort", target, Date.now());
 	}
 

@@ -74,6 +74,13 @@ export interface GroupSummary extends Group {
 	rollouts: { id: string; status: RolloutStatus; outcome: Outcome | null; reward: number | null }[];
 }
 
+/** A rollout whose abort was asked for. One that still waited has ended with it; a running one ends in its worker. */
+export interface AbortHit {
+	id: string;
+	attempt: number;
+	ended: boolean;
+}
+
 export type AbortTarget = { id: string } | { groupId: string } | { batchId: string };
 
 /**
@@ -117,8 +124,8 @@ export interface Store extends AsyncDisposable {
 	): Promise<boolean>;
 	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
-	/** Marks every matching unfinished rollout; queued ones end at once. Says which ids were hit. */
-	requestAbort(target: AbortTarget): Promise<string[]>;
+	/** Marks every matching unfinished rollout; queued ones end at once. */
+	requestAbort(target: AbortTarget): Promise<AbortHit[]>;
 
 	/** Sequence numbers are given here, gapless for each rollout. Refused (empty array) once the rollout has ended. */
 	append(id: string, attempt: number, events: EventBody[]): Promise<RolloutEvent[]>;

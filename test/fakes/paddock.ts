@@ -36,7 +36,7 @@ export async function openFakePaddock(options: FakePaddockOptions = {}): Promise
 		queue: idleQueue(store),
 		...submitting(store),
 		...reading(store),
-		abort: (target) => store.requestAbort(target),
+		abort: async (target) => (await store.requestAbort(target)).map(({ id }) => id),
 		command: (id, command) => store.post(id, command),
 		complete: (id, reward, calls = []) => complete(store, id, reward, calls),
 		async work() {

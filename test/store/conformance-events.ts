@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import type { AbortTarget } from "../../src/store/store.ts";
 import {
 	batchOf,
 	COMPLETED,
@@ -126,8 +127,10 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			await using store = await fixture.open();
 			const queued = await submitOne(store);
 			const busy = await running(store);
-			expect(await store.requestAbort({ id: queued.id })).toEqual([queued.id]);
-			expect(await store.requestAbort({ id: busy.id })).toEqual([busy.id]);
+			expect(await store.requestAbort({ id: queued.id })).toEqual([
+				{ id: queued.id, attempt: 0, ended: true },
+			]);
+			expect(await store.requestAbort({ id: busy.id })).toEqual([{ id: busy.id, attempt: 1, ended: false }]);
 			expect(await store.get(queued.id)).toMatchObject({
 				status: "done",
 				outcome: "aborted",
@@ -153,8 +156,9 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			await store.begin(ids[0]!, "w");
 			await store.finish(ids[0]!, 1, COMPLETED);
 			await store.begin(ids[1]!, "w");
-			expect(await store.requestAbort({ groupId: batch.groups[0]!.id })).toEqual(ids.slice(1, 3));
-			expect(await store.requestAbort({ batchId: batch.batch.id })).toEqual([ids[1], ...ids.slice(3)]);
+			const hit = async (target: AbortTarget) => (await store.requestAbort(target)).map(({ id }) => id);
+			expect(await hit({ groupId: batch.groups[0]!.id })).toEqual(ids.slice(1, 3));
+			expect(await hit({ batchId: batch.batch.id })).toEqual([ids[1], ...ids.slice(3)]);
 			expect(await store.counts()).toEqual({ queued: 0, running: 1, done: 5 });
 			expect(await store.get(ids[0]!)).toMatchObject({ outcome: "completed", abortRequested: false });
 		});
