@@ -77,7 +77,8 @@ const PASSING_SYSTEM = new Set([
 ]);
 /** SQLite's own numbers: busy, locked, input or output, full. */
 const PASSING_SQLITE = new Set([5, 6, 10, 13]);
-/** What the driver says without a code. */
+/** What PostgreSQL's driver says, without a code, of a query that got no answer in time. */
+export const READ_TIMEOUT = "Query read timeout";
 const PASSING_WORDS =
 	/^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error)/;
 

@@ -1,6 +1,7 @@
 import { performance } from "node:perf_hooks";
 import pg from "pg";
 import type { Db } from "pg-boss";
+import { messageOf, READ_TIMEOUT } from "../errors.ts";
 
 /** Missing for less than this, a process may only have lost its connection: it locks anew as soon as it can. */
 const GRACE_MS = 3_000;
@@ -87,7 +88,9 @@ export class BossSession implements AsyncDisposable {
 			await client.query("COMMIT");
 			return result;
 		} catch (error) {
-			await client.query("ROLLBACK").catch(() => this.#drop(client));
+			// A connection that did not answer once is not asked again.
+			if (messageOf(error) === READ_TIMEOUT) this.#drop(client);
+			else await client.query("ROLLBACK").catch(() => this.#drop(client));
 			throw error;
 		}
 	}

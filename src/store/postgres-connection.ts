@@ -1,5 +1,5 @@
 import pg from "pg";
-import { messageOf, UsageError } from "../errors.ts";
+import { messageOf, READ_TIMEOUT, UsageError } from "../errors.ts";
 import { mayBeDone } from "./patience.ts";
 
 export interface PostgresOptions {
@@ -69,9 +69,12 @@ export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient)
 		return result;
 	} catch (error) {
 		if (isCommitting) mayBeDone(error);
-		await client.query("ROLLBACK").catch((failed: Error) => {
-			broken = failed;
-		});
+		// A connection that did not answer once is not asked again.
+		if (messageOf(error) === READ_TIMEOUT) broken = error as Error;
+		else
+			await client.query("ROLLBACK").catch((failed: Error) => {
+				broken = failed;
+			});
 		throw error;
 	} finally {
 		client.release(broken);
