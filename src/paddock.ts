@@ -129,7 +129,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 				...(idempotencyKey === undefined ? {} : { idempotencyKey }),
 			});
 			await enqueue(made.rollouts);
-			return { batch: made.batch ?? batch, rollouts: made.rollouts };
+			return { batch: made.batch!, rollouts: made.rollouts };
 		},
 		follow: (id, followOptions) => follow(store, id, followOptions),
 		async wait(id, { timeoutMs, signal }) {

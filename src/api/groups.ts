@@ -4,7 +4,7 @@ import { Outcome } from "../model/failure.ts";
 import { RolloutRequest } from "../model/request.ts";
 import { Batch, Group, RolloutStatus } from "../model/rollout.ts";
 import { Task } from "../model/task.ts";
-import { Aborted, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
+import { Aborted, CREATING, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
 import { API, Id, IdParams, PageQuery, pageOf, route } from "./route.ts";
 
 const NO_GROUP = { 404: "No group has this id" };
@@ -93,7 +93,7 @@ export const createBatch = route({
 	body: BatchCreate,
 	status: 201,
 	reply: z.object({ batch: Batch, rolloutIds: z.array(z.string()) }),
-	refusals: { 413: "The body is too large", 429: "The queue is full; Retry-After says when to come back" },
+	refusals: CREATING,
 });
 
 export const listBatches = route({

@@ -26,9 +26,16 @@ export const IdempotencyKey = z
 	.min(1)
 	.max(200)
 	.regex(/^[\x21-\x7e]+$/)
-	.describe("A repeat with the same key gets what the first one made");
+	.describe("A repeat with the same key gets what the first one made; another request with it is refused");
 
 export const IdempotencyHeaders = z.object({ "idempotency-key": IdempotencyKey.optional() });
+
+/** Why nothing was created. */
+export const CREATING = {
+	409: "The idempotency key was used for another request",
+	413: "The body is too large",
+	429: "The queue is full; Retry-After says when to come back",
+};
 
 export const RolloutCreate = RolloutRequest.extend({
 	n: z.int().min(1).max(1024).default(1).describe("More than one makes a group"),
@@ -47,7 +54,7 @@ export const createRollouts = route({
 	body: RolloutCreate,
 	status: 201,
 	reply: z.object({ rollouts: z.array(RolloutRow), group: Group.nullable() }),
-	refusals: { 413: "The body is too large", 429: "The queue is full; Retry-After says when to come back" },
+	refusals: CREATING,
 });
 
 export const listRollouts = route({

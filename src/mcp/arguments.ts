@@ -49,7 +49,7 @@ const sharedShape = {
 			"What endpoint scripted plays: shell commands, or {tool: write|edit|bash, …}. Never staged in a box",
 		),
 	idempotency_key: text(
-		"A repeat with the same key returns the first call's rollout and starts nothing",
+		"A repeat with the same key returns the first call's rollout and starts nothing; other arguments with it are refused",
 		200,
 	),
 };

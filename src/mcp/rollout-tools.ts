@@ -88,7 +88,8 @@ export function rolloutTools(paddock: Paddock): Tool[] {
 async function submit(paddock: Paddock, value: unknown, context: ToolContext) {
 	const { env, sandbox, queueLimit } = paddock.config;
 	const { request, idempotencyKey } = toRolloutRequest(value, { env, sandbox, door: context.door });
-	if ((await paddock.queue.depth()) >= queueLimit)
+	const isRepeat = idempotencyKey !== undefined && (await paddock.store.isSubmitted(idempotencyKey));
+	if (!isRepeat && (await paddock.queue.depth()) >= queueLimit)
 		throw new UsageError(`${queueLimit} rollouts are waiting already; try again later`, "queue_full");
 	const { rollouts } = await paddock.submit(request, idempotencyKey === undefined ? {} : { idempotencyKey });
 	const rollout = rollouts[0];

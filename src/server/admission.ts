@@ -20,7 +20,10 @@ export class Admission {
 		this.limit = limit;
 	}
 
-	async admit<T>(count: number, store: () => Promise<T>): Promise<T> {
+	/** What was acknowledged under this key is told again however full the queue is: a repeat adds nothing to it. */
+	async admit<T>(count: number, idempotencyKey: string | undefined, store: () => Promise<T>): Promise<T> {
+		if (idempotencyKey !== undefined && (await this.#paddock.store.isSubmitted(idempotencyKey)))
+			return await store();
 		const look = this.#lastLook.then(() => this.#enter(count));
 		this.#lastLook = look.catch(() => {});
 		await look;

@@ -50,7 +50,9 @@ export function mountGroups(app: OpenAPIHono, door: Door): void {
 		requireImageNames(body.tasks, paddock.config.token);
 		const requests = toRequests(body);
 		const options = { n, labels, ...(idempotencyKey ? { idempotencyKey } : {}) };
-		const made = await admission.admit(requests.length * n, () => paddock.submitBatch(requests, options));
+		const made = await admission.admit(requests.length * n, idempotencyKey, () =>
+			paddock.submitBatch(requests, options),
+		);
 		return { batch: made.batch, rolloutIds: made.rollouts.map((rollout) => rollout.id) };
 	});
 

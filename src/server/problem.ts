@@ -69,6 +69,7 @@ export function invalid(target: string, error: ZodError): Response {
 const USAGE_STATUS: Record<string, number> = {
 	not_found: 404,
 	conflict: 409,
+	idempotency_conflict: 409,
 	queue_full: 429,
 };
 

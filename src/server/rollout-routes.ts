@@ -26,7 +26,7 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
 		requireModest(request, n);
 		requireImageNames([request.task], paddock.config.token);
-		const made = await admission.admit(n, () => paddock.submit(request, options));
+		const made = await admission.admit(n, idempotencyKey, () => paddock.submit(request, options));
 		return { rollouts: made.rollouts.map(toRow), group: made.group };
 	});
 

@@ -138,6 +138,10 @@ export class PostgresReads {
 		return (await this.#rows("SELECT 1 FROM commands WHERE rollout_id = $1 LIMIT 1", [id])).length > 0;
 	}
 
+	async isSubmitted(idempotencyKey: string): Promise<boolean> {
+		return (await this.#rows("SELECT 1 FROM submissions WHERE key = $1", [idempotencyKey])).length > 0;
+	}
+
 	async sealed(id: string): Promise<Uint8Array | null> {
 		const rows = await this.#rows<{ sealed: Buffer }>("SELECT sealed FROM secrets WHERE rollout_id = $1", [
 			id,

@@ -28,11 +28,18 @@ async function find(client: pg.PoolClient, key: string): Promise<Submitted | nul
 		rollout_ids: string;
 		group_id: string | null;
 		batch_id: string | null;
-	}>("SELECT rollout_ids, group_id, batch_id FROM submissions WHERE key = $1", [key]);
+		fingerprint: string | null;
+	}>("SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = $1", [key]);
 	const row = rows[0];
 	if (!row) return null;
 	const ids = JSON.parse(row.rollout_ids) as string[];
-	return { ids, groupId: row.group_id, batchId: row.batch_id, fresh: false };
+	return {
+		ids,
+		groupId: row.group_id,
+		batchId: row.batch_id,
+		fingerprint: row.fingerprint,
+		fresh: false,
+	};
 }
 
 async function remember(client: pg.PoolClient, submission: StoredSubmission): Promise<Submitted> {
@@ -41,11 +48,11 @@ async function remember(client: pg.PoolClient, submission: StoredSubmission): Pr
 	const batchId = submission.batch?.id ?? null;
 	if (submission.idempotencyKey !== null) {
 		await client.query(
-			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id) VALUES ($1, $2, $3, $4)",
-			[submission.idempotencyKey, JSON.stringify(ids), groupId, batchId],
+			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id, fingerprint) VALUES ($1, $2, $3, $4, $5)",
+			[submission.idempotencyKey, JSON.stringify(ids), groupId, batchId, submission.fingerprint],
 		);
 	}
-	return { ids, groupId, batchId, fresh: true };
+	return { ids, groupId, batchId, fingerprint: submission.fingerprint, fresh: true };
 }
 
 async function insertGroups(client: pg.PoolClient, { groups }: StoredSubmission): Promise<void> {

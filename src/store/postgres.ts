@@ -24,7 +24,7 @@ import type {
 	Store,
 	Submission,
 } from "./store.ts";
-import { toStored } from "./submission.ts";
+import { requireSame, toStored } from "./submission.ts";
 import { Watchers } from "./watchers.ts";
 
 export interface PostgresStoreOptions extends BytePlaces {
@@ -91,13 +91,20 @@ class PostgresStore implements Store {
 	async submit(
 		submission: Submission,
 	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
-		const { ids, groupId, batchId, fresh } = await this.#writes.submit(toStored(submission, this.#sealer));
+		const stored = toStored(submission, this.#sealer);
+		const submitted = await this.#writes.submit(stored);
+		requireSame(stored, submitted);
+		const { ids, groupId, batchId, fresh } = submitted;
 		const [rollouts, group, batch] = await Promise.all([
 			this.#reads.some(ids),
 			groupId === null ? null : this.#reads.plainGroup(groupId),
 			batchId === null ? null : this.#reads.batch(batchId),
 		]);
 		return { rollouts, group, batch, fresh };
+	}
+
+	isSubmitted(idempotencyKey: string): Promise<boolean> {
+		return this.#reads.isSubmitted(idempotencyKey);
 	}
 
 	get(id: string): Promise<Rollout | null> {

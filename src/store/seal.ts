@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHmac, randomBytes } from "node:crypto";
 import { link, mkdir, open, readFile, unlink } from "node:fs/promises";
 import { dirname } from "node:path";
 import { UsageError } from "../errors.ts";
@@ -13,6 +13,8 @@ export interface Sealer {
 	/** `context` is authenticated: a sealed text cannot be moved to another rollout. */
 	seal(text: string, context: string): Buffer;
 	unseal(sealed: Uint8Array, context: string): string;
+	/** The same for the same text; without the key file nobody can try out which text it was. */
+	fingerprint(text: string): string;
 }
 
 /** Reads the owner-only key file, or makes it; of several processes that start at once, exactly one makes it. */
@@ -27,6 +29,7 @@ export async function openSealer(keyFile: string): Promise<Sealer> {
 	return {
 		seal: (text, context) => seal(key, text, context),
 		unseal: (sealed, context) => unseal(key, sealed, context, keyFile),
+		fingerprint: (text) => createHmac("sha256", key).update(text).digest("hex"),
 	};
 }
 

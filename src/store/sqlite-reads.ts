@@ -129,6 +129,10 @@ export class SqliteReads {
 		return this.#sql.get("SELECT 1 FROM commands WHERE rollout_id = ? LIMIT 1", id) !== undefined;
 	}
 
+	isSubmitted(idempotencyKey: string): boolean {
+		return this.#sql.get("SELECT 1 FROM submissions WHERE key = ?", idempotencyKey) !== undefined;
+	}
+
 	sealed(id: string): Uint8Array | null {
 		const row = this.#sql.get<{ sealed: Uint8Array }>("SELECT sealed FROM secrets WHERE rollout_id = ?", id);
 		return row?.sealed ?? null;

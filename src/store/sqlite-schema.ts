@@ -73,6 +73,7 @@ const MIGRATIONS: readonly string[] = [
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 	`,
 	"ALTER TABLE rollouts ADD COLUMN handed_back INTEGER NOT NULL DEFAULT 0",
+	"ALTER TABLE submissions ADD COLUMN fingerprint TEXT",
 ];
 
 /** Settings every connection needs, whichever thread opens it. */

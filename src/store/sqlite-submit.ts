@@ -14,13 +14,21 @@ export function submit(sql: Statements, submission: StoredSubmission): Submitted
 }
 
 function find(sql: Statements, key: string): Submitted | null {
-	const row = sql.get<{ rollout_ids: string; group_id: string | null; batch_id: string | null }>(
-		"SELECT rollout_ids, group_id, batch_id FROM submissions WHERE key = ?",
-		key,
-	);
+	const row = sql.get<{
+		rollout_ids: string;
+		group_id: string | null;
+		batch_id: string | null;
+		fingerprint: string | null;
+	}>("SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = ?", key);
 	if (!row) return null;
 	const ids = JSON.parse(row.rollout_ids) as string[];
-	return { ids, groupId: row.group_id, batchId: row.batch_id, fresh: false };
+	return {
+		ids,
+		groupId: row.group_id,
+		batchId: row.batch_id,
+		fingerprint: row.fingerprint,
+		fresh: false,
+	};
 }
 
 function remember(sql: Statements, submission: StoredSubmission): Submitted {
@@ -29,14 +37,15 @@ function remember(sql: Statements, submission: StoredSubmission): Submitted {
 	const batchId = submission.batch?.id ?? null;
 	if (submission.idempotencyKey !== null) {
 		sql.run(
-			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id) VALUES (?, ?, ?, ?)",
+			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id, fingerprint) VALUES (?, ?, ?, ?, ?)",
 			submission.idempotencyKey,
 			JSON.stringify(ids),
 			groupId,
 			batchId,
+			submission.fingerprint,
 		);
 	}
-	return { ids, groupId, batchId, fresh: true };
+	return { ids, groupId, batchId, fingerprint: submission.fingerprint, fresh: true };
 }
 
 function insertGroup(sql: Statements, group: Group): void {

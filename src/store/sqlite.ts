@@ -25,7 +25,7 @@ import type {
 	Store,
 	Submission,
 } from "./store.ts";
-import { toStored } from "./submission.ts";
+import { requireSame, toStored } from "./submission.ts";
 import { Watchers } from "./watchers.ts";
 
 const OTHER_PROCESSES_EVERY_MS = 100;
@@ -91,13 +91,19 @@ class SqliteStore implements Store {
 	async submit(
 		submission: Submission,
 	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
-		const submitted = await this.#writer.order("submit", toStored(submission, this.#sealer));
+		const stored = toStored(submission, this.#sealer);
+		const submitted = await this.#writer.order("submit", stored);
+		requireSame(stored, submitted);
 		return {
 			rollouts: submitted.ids.flatMap((id) => this.#reads.get(id) ?? []),
 			group: this.#reads.plainGroup(submitted.groupId),
 			batch: this.#reads.batch(submitted.batchId),
 			fresh: submitted.fresh,
 		};
+	}
+
+	async isSubmitted(idempotencyKey: string): Promise<boolean> {
+		return this.#reads.isSubmitted(idempotencyKey);
 	}
 
 	async get(id: string): Promise<Rollout | null> {

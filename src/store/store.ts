@@ -15,7 +15,7 @@ export interface Submission {
 	rollouts: NewRollout[];
 	groups?: Group[];
 	batch?: Batch;
-	/** A repeat with the same key returns what the first one made and makes nothing. */
+	/** A repeat with the same key returns what the first one made and makes nothing; with other content it is refused. */
 	idempotencyKey?: string;
 }
 
@@ -94,6 +94,9 @@ export interface Store extends AsyncDisposable {
 	submit(
 		submission: Submission,
 	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }>;
+
+	/** Whether a submission with this key was stored: then submitting it again makes nothing. */
+	isSubmitted(idempotencyKey: string): Promise<boolean>;
 
 	get(id: string): Promise<Rollout | null>;
 	list(

@@ -1,4 +1,6 @@
+import { UsageError } from "../errors.ts";
 import type { Batch, Group } from "../model/rollout.ts";
+import { fingerprint } from "./fingerprint.ts";
 import type { Sealer } from "./seal.ts";
 import type { NewRollout, Submission } from "./store.ts";
 
@@ -15,6 +17,8 @@ export interface StoredRollout {
 
 export interface StoredSubmission {
 	idempotencyKey: string | null;
+	/** Beside the key, so that a repeat can be told from another request. */
+	fingerprint: string | null;
 	rollouts: StoredRollout[];
 	groups: Group[];
 	batch: Batch | null;
@@ -25,17 +29,34 @@ export interface Submitted {
 	ids: string[];
 	groupId: string | null;
 	batchId: string | null;
+	/** Of the submission that was stored; null without a key, and for those stored before there were fingerprints. */
+	fingerprint: string | null;
 	fresh: boolean;
 }
 
 export function toStored(submission: Submission, sealer: Sealer): StoredSubmission {
 	return {
 		idempotencyKey: submission.idempotencyKey ?? null,
+		fingerprint: submission.idempotencyKey === undefined ? null : fingerprint(submission, sealer),
 		rollouts: submission.rollouts.map((rollout) => toStoredRollout(rollout, sealer)),
 		groups: submission.groups ?? [],
 		batch: submission.batch ?? null,
 		at: Date.now(),
 	};
+}
+
+/** Refuses a key that was used for something else: its caller would take the first request's rollouts for its own. */
+export function requireSame(asked: StoredSubmission, found: Submitted): void {
+	// Without a fingerprint only the kind is known; a batch that never was cannot be handed out.
+	const isSame =
+		found.fingerprint === null
+			? (found.batchId === null) === (asked.batch === null)
+			: found.fingerprint === asked.fingerprint;
+	if (found.fresh || isSame) return;
+	throw new UsageError(
+		"this idempotency key was used before for another request: repeat that one, or take a new key",
+		"idempotency_conflict",
+	);
 }
 
 /** The one group, when there is exactly one: a batch of many is read by `listGroups`. */

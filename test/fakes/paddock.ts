@@ -71,7 +71,7 @@ function submitting(store: Store): Pick<Paddock, "submit" | "submitBatch"> {
 			);
 			const key = idempotencyKey ? { idempotencyKey } : {};
 			const made = await store.submit({ rollouts, groups, batch, ...key });
-			return { batch: made.batch ?? batch, rollouts: made.rollouts };
+			return { batch: made.batch!, rollouts: made.rollouts };
 		},
 	};
 }

@@ -4,9 +4,10 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
 import type { CallToolResult, Progress } from "@modelcontextprotocol/sdk/types.js";
 import { test as base, describe, expect } from "vitest";
+import { rolloutTools } from "../../src/mcp/rollout-tools.ts";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { runStdio } from "../../src/mcp/stdio.ts";
-import type { FakePaddock } from "../fakes/paddock.ts";
+import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";
 import { openPlayingPaddock, until } from "../openenv/playing-paddock.ts";
 
@@ -153,6 +154,23 @@ test("a repeat with the same idempotency key starts nothing", async ({ client, p
 	];
 	expect(second.rollout_id).toBe(first.rollout_id);
 	expect((await paddock.store.counts()).done).toBe(1);
+});
+
+test("a key that comes back with other arguments is refused", async ({ client }) => {
+	await callTool(client, "start_rollout", { ...task, idempotency_key: "once" });
+	const other = { ...task, instruction: "something else", idempotency_key: "once" };
+	const result = (await client.callTool({ name: "start_rollout", arguments: other })) as CallToolResult;
+	expect(result).toMatchObject({ isError: true, _meta: { code: "idempotency_conflict" } });
+});
+
+test("a repeat is answered while the queue is full", async () => {
+	await using paddock = await openFakePaddock({ queueLimit: 1 });
+	const start = rolloutTools(paddock).find((tool) => tool.name === "start_rollout")!;
+	const { signal } = new AbortController();
+	const call = (value: object) => start.run(value, { signal, whenAbandoned: () => "detach", door: "mcp" });
+	const once = { ...task, idempotency_key: "k" };
+	expect(await call(once)).toEqual(await call(once));
+	await expect(call(task)).rejects.toMatchObject({ code: "queue_full" });
 });
 
 describe("bad input is answered, and the server goes on", () => {

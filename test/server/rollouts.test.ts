@@ -55,6 +55,37 @@ describe("creating", () => {
 		expect(problem).toMatchObject({ status: 400, code: "contradictory_arguments" });
 	});
 
+	test("a key that comes back with another body, or at the other route, is a conflict", async () => {
+		const key = { "idempotency-key": "for-one-thing" };
+		expect((await postJson(app, "/api/v1/rollouts", request(), key)).status).toBe(201);
+		const { task, endpoint } = request();
+		const reordered = { n: 1, endpoint, task: { instruction: task.instruction, id: task.id } };
+		expect((await postJson(app, "/api/v1/rollouts", reordered, key)).status).toBe(201);
+
+		const conflict = { status: 409, code: "idempotency_conflict" };
+		const other = postJson(app, "/api/v1/rollouts", request({ id: "other" }), key);
+		expect(await problemOf(other)).toMatchObject(conflict);
+		const batch = { tasks: [task], endpoints: [endpoint] };
+		expect(await problemOf(postJson(app, "/api/v1/batches", batch, key))).toMatchObject(conflict);
+
+		const batchKey = { "idempotency-key": "for-a-batch" };
+		expect((await postJson(app, "/api/v1/batches", batch, batchKey)).status).toBe(201);
+		const single = postJson(app, "/api/v1/rollouts", request(), batchKey);
+		expect(await problemOf(single)).toMatchObject(conflict);
+	});
+
+	test("what was acknowledged is told again while the queue is full, and adds nothing to it", async () => {
+		await using small = await openFakePaddock({ queueLimit: 3 });
+		const crowded = clientOf(createApp(small));
+		const { task, endpoint } = request();
+		const batch = { tasks: [task], endpoints: [endpoint], n: 2, idempotencyKey: "batch" };
+		const single = { ...request(), idempotencyKey: "single" };
+		const firsts = [await crowded.submitBatch(batch), await crowded.submit(single)];
+		expect([await crowded.submitBatch(batch), await crowded.submit(single)]).toEqual(firsts);
+		expect((await small.store.counts()).queued).toBe(3);
+		await expect(crowded.submit(request())).rejects.toMatchObject({ code: "queue_full" });
+	});
+
 	test("a batch is tasks × endpoints × n, reports its progress and is aborted as one", async () => {
 		const { batch, rolloutIds } = await client.submitBatch({
 			tasks: ["t1", "t2"].map((id) => ({ id, instruction: "do it" })),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { TraceSummary } from "../../src/model/rollout.ts";
-import type { Page } from "../../src/store/store.ts";
+import type { Page, Submission } from "../../src/store/store.ts";
 import {
 	batchOf,
 	COMPLETED,
@@ -54,6 +54,49 @@ export function rolloutConformance(name: string, openFixture: OpenFixture): void
 			expect(ids.size).toBe(1);
 			expect(new Set(answers.map((answer) => answer.group?.id)).size).toBe(1);
 			expect(await one.counts()).toEqual({ queued: 2, running: 0, done: 0 });
+		});
+
+		test("a key that comes back with another submission is refused, whatever differs", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const endpoint = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "sk-first" };
+			const asked = request({ endpoint, labels: { a: "1", b: "2" } });
+			const send = (submission: Submission) => store.submit({ ...submission, idempotencyKey: "taken" });
+			const first = await send({ rollouts: [newRollout({ request: asked })] });
+
+			const reordered = request({ labels: { b: "2", a: "1" }, endpoint });
+			const repeat = await send({ rollouts: [newRollout({ request: reordered })] });
+			expect(repeat).toMatchObject({ fresh: false, rollouts: [{ id: first.rollouts[0]!.id }] });
+
+			const others: Submission[] = [
+				{ rollouts: [newRollout()] },
+				{ rollouts: [newRollout({ request: { ...asked, labels: {} } })] },
+				{
+					rollouts: [
+						newRollout({ request: request({ ...asked, endpoint: { ...endpoint, apiKey: "sk-2" } }) }),
+					],
+				},
+				{ rollouts: [newRollout({ request: asked }), newRollout({ request: asked })] },
+				groupOf(1),
+				batchOf(["echo"], 1),
+			];
+			for (const other of others) {
+				await expect(send(other)).rejects.toMatchObject({ code: "idempotency_conflict" });
+			}
+			expect(await store.counts()).toEqual({ queued: 1, running: 0, done: 0 });
+			expect(await store.isSubmitted("taken")).toBe(true);
+			expect(await store.isSubmitted("never")).toBe(false);
+			expect(await fixture.holds("sk-first")).toBe(false);
+		});
+
+		test("groups of a batch are told apart by how they were cut", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.submit({ ...batchOf(["echo", "echo"], 1), idempotencyKey: "cut" });
+			const again = await store.submit({ ...batchOf(["echo", "echo"], 1), idempotencyKey: "cut" });
+			expect(again.fresh).toBe(false);
+			const otherwise = store.submit({ ...batchOf(["echo"], 2), idempotencyKey: "cut" });
+			await expect(otherwise).rejects.toMatchObject({ code: "idempotency_conflict" });
 		});
 
 		test("every filter finds exactly its rollouts", async (context) => {

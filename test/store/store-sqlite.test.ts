@@ -6,7 +6,7 @@ import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
-import { request, running, type StoreFixture, submitOne } from "./conformance.ts";
+import { batchOf, newRollout, request, running, type StoreFixture, submitOne } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
@@ -64,10 +64,24 @@ test("a store of an earlier version is brought up to date with all it holds", as
 		id = (await running(store)).id;
 	}
 	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
-	database.exec("ALTER TABLE rollouts DROP COLUMN handed_back; PRAGMA user_version = 1");
+	database.exec(`ALTER TABLE rollouts DROP COLUMN handed_back; ALTER TABLE submissions DROP COLUMN fingerprint;
+		PRAGMA user_version = 1`);
 	database.close();
 	await using store = await fixture.open();
 	expect(await store.get(id)).toMatchObject({ status: "running", attempt: 1, handedBack: 0 });
+});
+
+test("a key stored before there were fingerprints is answered, except at the other kind of submission", async () => {
+	await using fixture = await openFixture();
+	await using store = await fixture.open();
+	const first = await store.submit({ rollouts: [newRollout()], idempotencyKey: "old" });
+	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
+	database.exec("UPDATE submissions SET fingerprint = NULL");
+	database.close();
+	const other = { rollouts: [newRollout({ request: request({ priority: 1 }) })], idempotencyKey: "old" };
+	expect((await store.submit(other)).rollouts[0]!.id).toBe(first.rollouts[0]!.id);
+	const batch = store.submit({ ...batchOf(["echo"], 1), idempotencyKey: "old" });
+	await expect(batch).rejects.toMatchObject({ code: "idempotency_conflict" });
 });
 
 test("a key sealed under another key file is refused, not guessed", async () => {
