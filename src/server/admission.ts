@@ -24,6 +24,7 @@ export class Admission {
 	async admit<T>(count: number, idempotencyKey: string | undefined, store: () => Promise<T>): Promise<T> {
 		if (idempotencyKey !== undefined && (await this.#paddock.store.isSubmitted(idempotencyKey)))
 			return await store();
+		if (count > this.limit) throw neverFits(count, this.limit);
 		const look = this.#lastLook.then(() => this.#enter(count));
 		this.#lastLook = look.catch(() => {});
 		await look;
@@ -41,6 +42,15 @@ export class Admission {
 		if (waiting + count > this.limit) throw queueFull(waiting, count, this.limit);
 		this.#entering += count;
 	}
+}
+
+/** Coming back later would not help, so it is not said. */
+function neverFits(count: number, limit: number): ProblemError {
+	return new ProblemError(
+		422,
+		"above_queue_limit",
+		`this asks for ${count} rollouts at once, and no more than ${limit} may wait here: send fewer at once, or raise PADDOCK_QUEUE_LIMIT`,
+	);
 }
 
 function queueFull(waiting: number, count: number, limit: number): ProblemError {

@@ -86,6 +86,27 @@ describe("creating", () => {
 		await expect(crowded.submit(request())).rejects.toMatchObject({ code: "queue_full" });
 	});
 
+	test("more rollouts at once than may ever wait are refused for good, not for now", async () => {
+		await using small = await openFakePaddock({ queueLimit: 5 });
+		const crowded = createApp(small);
+		const { task, endpoint } = request();
+		const batch = { tasks: [task, task], endpoints: [endpoint], n: 3 };
+		const asked: [string, object][] = [
+			["/api/v1/rollouts", request({ n: 6 })],
+			["/api/v1/batches", batch],
+		];
+		for (const [path, body] of asked) {
+			const refused = await postJson(crowded, path, body);
+			expect(refused.headers.has("retry-after")).toBe(false);
+			expect(await problemOf(refused)).toMatchObject({
+				status: 422,
+				code: "above_queue_limit",
+				detail: expect.stringMatching(/6 rollouts .* 5/),
+			});
+		}
+		expect((await postJson(crowded, "/api/v1/rollouts", request({ n: 5 }))).status).toBe(201);
+	});
+
 	test("a batch is tasks × endpoints × n, reports its progress and is aborted as one", async () => {
 		const { batch, rolloutIds } = await client.submitBatch({
 			tasks: ["t1", "t2"].map((id) => ({ id, instruction: "do it" })),
