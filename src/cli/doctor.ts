@@ -5,7 +5,7 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { type Config, loadConfig } from "../config.ts";
-import { messageOf } from "../errors.ts";
+import { messageOf, UsageError } from "../errors.ts";
 import { listEndpoints } from "../gateway/catalog.ts";
 import { Providers } from "../providers.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
@@ -110,6 +110,8 @@ async function database(config: Config): Promise<Check> {
 		await using _paddock = await openHere(config);
 		return { name, ok: true, detail: "PostgreSQL (PADDOCK_DATABASE_URL)" };
 	} catch (error) {
+		if (error instanceof UsageError && error.code === "bad_key_file")
+			return { name, ok: false, detail: error.message, fix: "copy secret.key from the first machine" };
 		const detail = `PostgreSQL does not answer: ${messageOf(error)}`;
 		return { name, ok: false, detail, fix: "check PADDOCK_DATABASE_URL" };
 	}

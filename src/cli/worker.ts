@@ -9,6 +9,7 @@ export const worker: Command = {
 	operands: "",
 	summary: "take queued rollouts and run them, until told to stop",
 	details: `Several machines share the work when PADDOCK_DATABASE_URL names one PostgreSQL for all of them.
+Each needs the secret.key of the first one in its own PADDOCK_HOME.
 Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the rest back to the queue.`,
 	options: {
 		...DAEMON_OPTIONS,

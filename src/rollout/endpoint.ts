@@ -13,8 +13,8 @@ export async function castEndpoint(
 ): Promise<{ endpoint: Endpoint } & Disposable> {
 	const spec = rollout.request.endpoint;
 	if (spec.type === "policy") return await castPolicy(spec.policy, spec.trace, rollout, deps);
-	const apiKey = await deps.store.secret(rollout.id);
 	try {
+		const apiKey = await deps.store.secret(rollout.id);
 		const endpoint = resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
 		if (endpoint === "policy") return await castPolicy("scripted", undefined, rollout, deps);
 		return { endpoint, [Symbol.dispose]: () => {} };

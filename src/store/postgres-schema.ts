@@ -72,6 +72,7 @@ const MIGRATIONS: readonly string[] = [
 	`,
 	"ALTER TABLE rollouts ADD COLUMN handed_back integer NOT NULL DEFAULT 0",
 	"ALTER TABLE submissions ADD COLUMN fingerprint text",
+	"CREATE TABLE key_check (sealed bytea NOT NULL)",
 ];
 
 /** Brings the schema to the newest version. Of several that start at once, one works and the others wait for it. */

@@ -7,11 +7,12 @@ import { AttemptBlobs } from "./attempt-blobs.ts";
 import { type BytePlaces, bytePlacesFrom, openBytes } from "./byte-places.ts";
 import type { Bytes } from "./bytes.ts";
 import { checkSchema, clientConfig, connect, openPool, type PostgresOptions } from "./postgres-connection.ts";
+import { openSharedSealer } from "./postgres-key.ts";
 import { PostgresListener } from "./postgres-listener.ts";
 import { PostgresReads } from "./postgres-reads.ts";
 import { migrate } from "./postgres-schema.ts";
 import { PostgresWrites } from "./postgres-writes.ts";
-import { openSealer, type Sealer } from "./seal.ts";
+import type { Sealer } from "./seal.ts";
 import type {
 	AbortHit,
 	AbortTarget,
@@ -29,7 +30,7 @@ import { Watchers } from "./watchers.ts";
 
 export interface PostgresStoreOptions extends BytePlaces {
 	url: string;
-	/** Holds the key file, which all servers and workers of one database must share. */
+	/** Holds the key file, which all servers and workers of one database must share: another one is refused. */
 	home: string;
 	/** `<home>/secret.key` unless given. */
 	keyFile?: string;
@@ -43,7 +44,6 @@ export interface PostgresStoreOptions extends BytePlaces {
 export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
 	const schema = checkSchema(options.schema ?? "paddock");
 	const connection: PostgresOptions = { url: options.url, schema, connections: options.connections ?? 10 };
-	const sealer = await openSealer(options.keyFile ?? join(options.home, "secret.key"));
 	const client = await connect(connection);
 	try {
 		await migrate(client, schema);
@@ -52,6 +52,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 	}
 	const pool = openPool(connection);
 	try {
+		const sealer = await openSharedSealer(pool, options.keyFile ?? join(options.home, "secret.key"));
 		const bytes = await openBytes({ ...bytePlacesFrom(options.env ?? {}), ...options }, pool);
 		return new PostgresStore(connection, pool, sealer, bytes);
 	} catch (error) {

@@ -19,7 +19,16 @@ export interface Sealer {
 
 /** Reads the owner-only key file, or makes it; of several processes that start at once, exactly one makes it. */
 export async function openSealer(keyFile: string): Promise<Sealer> {
-	const key = (await readKey(keyFile)) ?? (await createKey(keyFile));
+	return toSealer((await readKey(keyFile)) ?? (await createKey(keyFile)), keyFile);
+}
+
+/** Null where there is no key file. */
+export async function readSealer(keyFile: string): Promise<Sealer | null> {
+	const key = await readKey(keyFile);
+	return key === null ? null : toSealer(key, keyFile);
+}
+
+function toSealer(key: Buffer, keyFile: string): Sealer {
 	if (key.length !== KEY_BYTES) {
 		throw new UsageError(
 			`${keyFile} is not a key file: it must hold ${KEY_BYTES} bytes, it holds ${key.length}.`,

@@ -1,11 +1,14 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, expect, type TestContext, test } from "vitest";
 import { openPostgresStore } from "../../src/store/postgres.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import type { Store } from "../../src/store/store.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
-import { running, type StoreFixture, submitOne, watchUntil } from "./conformance.ts";
+import { request, running, type StoreFixture, submitOne, watchUntil } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
@@ -37,6 +40,12 @@ async function openFixture(
 	};
 }
 
+function openAt(fixture: { postgres: Postgres; schema: string }, home: string): Promise<Store> {
+	return openPostgresStore({ url: fixture.postgres.url, schema: fixture.schema, home, connections: 3 });
+}
+
+const WITH_KEY = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "sk-own" };
+
 rolloutConformance("the PostgreSQL store", openFixture);
 eventConformance("the PostgreSQL store", openFixture);
 dataConformance("the PostgreSQL store", openFixture);
@@ -47,6 +56,50 @@ test("ten stores that open an empty database at once all come up on one schema",
 	const { id } = await submitOne(stores[0]!);
 	for (const store of stores) expect((await store.get(id))?.id).toBe(id);
 	await Promise.all(stores.map((store) => store[Symbol.asyncDispose]()));
+});
+
+test("of machines that open an empty database at once one makes the key, and no other makes its own", async (context) => {
+	await using fixture = await openFixture(context);
+	const homes = Array.from({ length: 6 }, (_, index) => join(fixture.address.home, `machine-${index}`));
+	const opened = await Promise.allSettled(homes.map((home) => openAt(fixture, home)));
+	const refused = opened.filter((result) => result.status === "rejected");
+	expect(refused).toHaveLength(5);
+	for (const { reason } of refused) {
+		expect(reason).toMatchObject({
+			code: "bad_key_file",
+			message: expect.stringContaining("copy secret.key"),
+		});
+	}
+	expect(homes.filter((home) => existsSync(join(home, "secret.key")))).toHaveLength(1);
+	for (const result of opened) if (result.status === "fulfilled") await result.value[Symbol.asyncDispose]();
+});
+
+test("a machine with another key file may not use the database until it has the first one's", async (context) => {
+	await using fixture = await openFixture(context);
+	await using store = await fixture.open();
+	const { id } = await submitOne(store, { request: request({ endpoint: WITH_KEY }) });
+	const other = join(fixture.address.home, "other");
+	await (await openSqliteStore({ home: other }))[Symbol.asyncDispose]();
+	await expect(openAt(fixture, other)).rejects.toMatchObject({ code: "bad_key_file" });
+
+	await copyFile(join(fixture.address.home, "secret.key"), join(other, "secret.key"));
+	await using second = await openAt(fixture, other);
+	expect(await second.secret(id)).toBe(WITH_KEY.apiKey);
+});
+
+test("a database from before the check belongs to whoever can open what is sealed in it", async (context) => {
+	await using fixture = await openFixture(context);
+	await using store = await fixture.open();
+	await submitOne(store, { request: request({ endpoint: WITH_KEY }) });
+	const client = new pg.Client(fixture.postgres.url);
+	await client.connect();
+	await client.query(`DELETE FROM ${fixture.schema}.key_check`);
+	const other = join(fixture.address.home, "other");
+	await expect(openAt(fixture, other)).rejects.toMatchObject({ code: "bad_key_file" });
+	await (await fixture.open())[Symbol.asyncDispose]();
+	const { rowCount } = await client.query(`SELECT FROM ${fixture.schema}.key_check`);
+	await client.end();
+	expect(rowCount).toBe(1);
 });
 
 test("a watcher whose connection was cut hears of what happened meanwhile", async (context) => {

@@ -1,0 +1,32 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { newId } from "../../src/model/id.ts";
+import { RolloutRequest } from "../../src/model/request.ts";
+import type { Deps } from "../../src/rollout/deps.ts";
+import { castEndpoint } from "../../src/rollout/endpoint.ts";
+import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { task } from "../fixtures/script.ts";
+
+test("a rollout's own key that cannot be opened here is the endpoint's trouble, and the key file is named", async () => {
+	const home = await mkdtemp(join(tmpdir(), "paddock-endpoint-"));
+	await using stack = new AsyncDisposableStack();
+	stack.defer(() => rm(home, { recursive: true }));
+	const endpoint = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "k" };
+	const request = RolloutRequest.parse({ task: task({}), endpoint });
+	const id = newId("ro");
+	{
+		await using store = await openSqliteStore({ home });
+		await store.submit({ rollouts: [{ id, request }] });
+	}
+	await rm(join(home, "secret.key"));
+	const store = stack.use(await openSqliteStore({ home }));
+	const rollout = await store.begin(id, "test");
+	await expect(castEndpoint(rollout!, { store, env: {} } as Deps)).rejects.toMatchObject({
+		name: "RolloutError",
+		boundary: "provider",
+		code: "endpoint_not_configured",
+		message: expect.stringContaining("secret.key"),
+	});
+});
