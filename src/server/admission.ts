@@ -14,6 +14,7 @@ export class Admission {
 	/** Let in, but not yet stored for certain. */
 	#entering = 0;
 	#lastLook: Promise<unknown> = Promise.resolve();
+	readonly #underWay = new Map<string, Promise<void>>();
 
 	constructor(paddock: Paddock, limit: number) {
 		this.#paddock = paddock;
@@ -22,8 +23,26 @@ export class Admission {
 
 	/** What was acknowledged under this key is told again however full the queue is: a repeat adds nothing to it. */
 	async admit<T>(count: number, idempotencyKey: string | undefined, store: () => Promise<T>): Promise<T> {
-		if (idempotencyKey !== undefined && (await this.#paddock.store.isSubmitted(idempotencyKey)))
-			return await store();
+		if (idempotencyKey === undefined) return await this.#admitNew(count, store);
+		return await this.#inTurn(idempotencyKey, async () =>
+			(await this.#paddock.store.isSubmitted(idempotencyKey)) ? await store() : this.#admitNew(count, store),
+		);
+	}
+
+	/** Those with one key go one after the other: only then is it certain whether the later ones are repeats. */
+	async #inTurn<T>(key: string, act: () => Promise<T>): Promise<T> {
+		while (this.#underWay.has(key)) await this.#underWay.get(key);
+		const done = Promise.withResolvers<void>();
+		this.#underWay.set(key, done.promise);
+		try {
+			return await act();
+		} finally {
+			this.#underWay.delete(key);
+			done.resolve();
+		}
+	}
+
+	async #admitNew<T>(count: number, store: () => Promise<T>): Promise<T> {
 		if (count > this.limit) throw neverFits(count, this.limit);
 		const look = this.#lastLook.then(() => this.#enter(count));
 		this.#lastLook = look.catch(() => {});

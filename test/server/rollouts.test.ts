@@ -86,6 +86,14 @@ describe("creating", () => {
 		await expect(crowded.submit(request())).rejects.toMatchObject({ code: "queue_full" });
 	});
 
+	test("a repeat that overtakes its first request is not refused for the room that one takes", async () => {
+		await using small = await openFakePaddock({ queueLimit: 1 });
+		const crowded = clientOf(createApp(small));
+		const once = { ...request(), idempotencyKey: "twice" };
+		const made = await Promise.all([crowded.submit(once), crowded.submit(once), crowded.submit(once)]);
+		expect(new Set(made.map(({ rollouts }) => rollouts[0]!.id)).size).toBe(1);
+	});
+
 	test("more rollouts at once than may ever wait are refused for good, not for now", async () => {
 		await using small = await openFakePaddock({ queueLimit: 5 });
 		const crowded = createApp(small);
