@@ -102,12 +102,14 @@ function cursorAt(position: number): string {
 	return Buffer.from(String(position), "latin1").toString("base64url");
 }
 
-const REQUEST = JSON.stringify(
-	RolloutRequest.parse({
-		task: { id: "task", instruction: "Fix the failing test. ".repeat(100) },
-		endpoint: { type: "policy", policy: "noop" },
-	}),
-);
+const { task, ...terms } = RolloutRequest.parse({
+	task: { id: "task", instruction: "Fix the failing test. ".repeat(100) },
+	endpoint: { type: "policy", policy: "noop" },
+});
+const TASK = JSON.stringify(task);
+const TERMS = JSON.stringify(terms);
+/** Names the task of a row of `rollouts`: each group has its own. */
+const HASH = "'task of ' || group_id";
 const EVENT = JSON.stringify({ type: "note", text: "Something happened in the box. ".repeat(5) });
 
 const COLUMNS =
@@ -130,7 +132,8 @@ function fillSqlite(file: string): void {
 			SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(ROLLOUTS / 8)};
 		INSERT INTO labels SELECT 'all', 'yes', position FROM rollouts;
 		INSERT INTO labels SELECT 'run', 'r' || (position % 50), position FROM rollouts;`);
-	database.prepare("INSERT INTO rollout_bodies SELECT position, ?, NULL FROM rollouts").run(REQUEST);
+	database.prepare(`INSERT INTO tasks SELECT DISTINCT ${HASH}, ? FROM rollouts`).run(TASK);
+	database.prepare(`INSERT INTO rollout_bodies SELECT position, ?, NULL, ${HASH} FROM rollouts`).run(TERMS);
 	database
 		.prepare(
 			`INSERT INTO events SELECT position, i, 0.0, ? FROM rollouts CROSS JOIN ${numbers(EVENTS_EACH)} ORDER BY 1, 2`,
@@ -150,7 +153,8 @@ async function fillPostgres(url: string): Promise<void> {
 		SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(ROLLOUTS / 8)}`);
 	await client.query("INSERT INTO labels SELECT 'all', 'yes', position FROM rollouts");
 	await client.query("INSERT INTO labels SELECT 'run', 'r' || (position % 50), position FROM rollouts");
-	await client.query("INSERT INTO rollout_bodies SELECT position, $1, NULL FROM rollouts", [REQUEST]);
+	await client.query(`INSERT INTO tasks SELECT DISTINCT ${HASH}, $1 FROM rollouts`, [TASK]);
+	await client.query(`INSERT INTO rollout_bodies SELECT position, $1, NULL, ${HASH} FROM rollouts`, [TERMS]);
 	await client.query(
 		`INSERT INTO events SELECT position, i, 0.0, $1 FROM rollouts CROSS JOIN ${numbers(EVENTS_EACH)}`,
 		[EVENT],

@@ -11,7 +11,7 @@ import type { RolloutEvent } from "./model/event.ts";
 import { newId } from "./model/id.ts";
 import type { RolloutRequest } from "./model/request.ts";
 import type { RolloutResult } from "./model/result.ts";
-import type { Batch, Group, Rollout } from "./model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "./model/rollout.ts";
 import { requirePolicy } from "./policy/names.ts";
 import type { Queue, Worker, WorkerInfo } from "./queue/queue.ts";
 import type { Availability } from "./sandbox/sandbox.ts";
@@ -32,12 +32,12 @@ export interface Paddock extends AsyncDisposable {
 	submit(
 		request: RolloutRequest,
 		options?: { n?: number; group?: boolean; idempotencyKey?: string },
-	): Promise<{ rollouts: Rollout[]; group: Group | null }>;
+	): Promise<{ rollouts: RolloutRow[]; group: Group | null }>;
 	/** Tasks × endpoints × n, already multiplied out into requests; each request becomes one group of n. */
 	submitBatch(
 		requests: RolloutRequest[],
 		options: { n: number; labels?: Record<string, string>; idempotencyKey?: string },
-	): Promise<{ batch: Batch; rollouts: Rollout[] }>;
+	): Promise<{ batch: Batch; rollouts: RolloutRow[] }>;
 
 	/** Every event after `after`, live, until the end event or the signal. */
 	follow(id: string, options?: { after?: number; signal?: AbortSignal }): AsyncIterable<RolloutEvent>;
@@ -94,11 +94,9 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		}),
 	);
 
-	async function enqueue(rollouts: Rollout[]): Promise<void> {
+	async function enqueue(rollouts: RolloutRow[]): Promise<void> {
 		const unfinished = rollouts.filter((rollout) => rollout.status !== "done");
-		await queue.enqueue(
-			unfinished.map((rollout) => ({ rolloutId: rollout.id, priority: rollout.request.priority })),
-		);
+		await queue.enqueue(unfinished.map(({ id, priority }) => ({ rolloutId: id, priority })));
 	}
 
 	const owned = stack.move();
@@ -148,7 +146,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 			return rollout === null ? null : await storedMessages(store, rollout);
 		},
 		async *calls(id) {
-			const rollout = await store.get(id);
+			const rollout = await store.row(id);
 			if (rollout !== null) yield* callsOf(store, rollout);
 		},
 		async abort(target) {
@@ -225,7 +223,7 @@ function repeat(request: RolloutRequest, n: number, groupId?: string, batchId?: 
 	}));
 }
 
-function callsOf(store: Store, rollout: Rollout): AsyncIterable<ModelCall> {
+function callsOf(store: Store, rollout: Pick<Rollout, "id" | "attempt">): AsyncIterable<ModelCall> {
 	return readCalls(() => store.readTrace(rollout.id, rollout.attempt));
 }
 

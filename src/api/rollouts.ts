@@ -1,25 +1,12 @@
 import { z } from "zod";
-import { EndpointSpec } from "../model/endpoint.ts";
 import { Outcome } from "../model/failure.ts";
-import { Mode, RolloutRequest, SandboxBackend } from "../model/request.ts";
+import { RolloutRequest } from "../model/request.ts";
 import { RolloutResult } from "../model/result.ts";
-import { Group, Rollout, RolloutStatus } from "../model/rollout.ts";
+import { Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import { API, Id, IdParams, PageQuery, pageOf, route, whole } from "./route.ts";
 
 const NOT_FOUND = { 404: "No rollout has this id" };
 const tag = "rollouts";
-
-/** A rollout without the task's content: what lists show. */
-export const RolloutRow = Rollout.omit({ request: true, summary: true })
-	.extend({
-		endpoint: EndpointSpec.describe("Without any key"),
-		sandbox: SandboxBackend,
-		mode: Mode,
-		priority: z.int(),
-		labels: z.record(z.string(), z.string()),
-	})
-	.meta({ id: "RolloutRow" });
-export type RolloutRow = z.infer<typeof RolloutRow>;
 
 export const IdempotencyKey = z
 	.string()

@@ -1,7 +1,7 @@
 import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import type { ExportFormat, ExportReport, exportRollouts } from "../export/export.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
 import { printLine } from "./console.ts";
@@ -76,9 +76,9 @@ async function storeOf(
 ): Promise<Parameters<typeof exportRollouts>[0]> {
 	const { store } = paddock;
 	if (operands.length === 0) return store;
-	const named: Rollout[] = [];
+	const named: RolloutRow[] = [];
 	for (const operand of operands) {
-		const rollout = await store.get(await findRollout(paddock, operand));
+		const rollout = await store.row(await findRollout(paddock, operand));
 		if (rollout === null || rollout.status !== "done") {
 			throw new UsageError(`Rollout "${operand}" has not ended yet.`, "not_done");
 		}
@@ -86,6 +86,7 @@ async function storeOf(
 	}
 	return {
 		list: async () => ({ items: named, next: null }),
+		get: (id) => store.get(id),
 		group: (id) => store.group(id),
 		readTrace: (id, attempt) => store.readTrace(id, attempt),
 	};

@@ -1,6 +1,6 @@
 import { loadConfig } from "../config.ts";
 import { Outcome } from "../model/failure.ts";
-import { type Rollout, RolloutStatus } from "../model/rollout.ts";
+import { type RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { printLine } from "./console.ts";
@@ -70,7 +70,7 @@ export function toFilter(args: Arguments): RolloutFilter {
 	};
 }
 
-function tableOf(rollouts: readonly Rollout[]): string[] {
+function tableOf(rollouts: readonly RolloutRow[]): string[] {
 	return layOut(
 		[
 			{ title: "rollout" },

@@ -3,7 +3,7 @@ import { UsageError } from "../errors.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { RolloutRow } from "../model/rollout.ts";
 import { Providers } from "../providers.ts";
 import { openHere } from "./open.ts";
 
@@ -61,6 +61,6 @@ async function requireSandbox({ sandbox: backend, env }: Config): Promise<void> 
 	);
 }
 
-function toId(rollout: Rollout): { id: string } {
+function toId(rollout: RolloutRow): { id: string } {
 	return { id: rollout.id };
 }

@@ -19,7 +19,6 @@ import {
 	getRollout,
 	listRollouts,
 	type RolloutCreate,
-	type RolloutRow,
 } from "../api/rollouts.ts";
 import type { BodyInput, Query } from "../api/route.ts";
 import {
@@ -35,7 +34,7 @@ import {
 	type SampleRow,
 } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import { type FollowOptions, followEvents } from "./events.ts";
 import { readNdjson } from "./lines.ts";
 import { type ClientOptions, callRoute, type Input, type Loose, openRoute } from "./request.ts";

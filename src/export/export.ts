@@ -34,7 +34,7 @@ export interface ExportReport {
 	skips: { rolloutId: string; reason: string }[];
 }
 
-type ExportStore = Pick<Store, "list" | "group" | "readTrace">;
+type ExportStore = Pick<Store, "list" | "get" | "group" | "readTrace">;
 
 const PAGE = 100;
 const NAMED_SKIPS = 100;
@@ -125,8 +125,10 @@ async function* doneRollouts(
 			{ ...filter, status: "done" },
 			{ limit: PAGE, order: "oldest", ...(cursor !== null && { cursor }) },
 		);
-		for (const rollout of page.items) {
-			if (minReward === undefined || (rollout.reward ?? Number.NEGATIVE_INFINITY) >= minReward) yield rollout;
+		for (const { id, reward } of page.items) {
+			if (minReward !== undefined && (reward ?? Number.NEGATIVE_INFINITY) < minReward) continue;
+			const rollout = await store.get(id);
+			if (rollout !== null) yield rollout;
 		}
 		cursor = page.next;
 	} while (cursor !== null);

@@ -59,3 +59,6 @@ export const RolloutRequest = z
 	})
 	.meta({ id: "RolloutRequest" });
 export type RolloutRequest = z.infer<typeof RolloutRequest>;
+
+/** All of a request but its task: small, whatever the task's files weigh. */
+export type RolloutTerms = Omit<RolloutRequest, "task">;

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { EndpointSpec } from "./endpoint.ts";
 import { CommandResult, Phase } from "./event.ts";
 import { Failure, Outcome } from "./failure.ts";
-import { RolloutRequest } from "./request.ts";
+import { Mode, RolloutRequest, SandboxBackend } from "./request.ts";
 
 export const RolloutStatus = z.enum(["queued", "running", "done"]).meta({ id: "RolloutStatus" });
 export type RolloutStatus = z.infer<typeof RolloutStatus>;
@@ -64,6 +65,18 @@ export const Rollout = z
 	})
 	.meta({ id: "Rollout" });
 export type Rollout = z.infer<typeof Rollout>;
+
+/** A rollout without the task's content: what lists show. */
+export const RolloutRow = Rollout.omit({ request: true, summary: true })
+	.extend({
+		endpoint: EndpointSpec.describe("Without any key"),
+		sandbox: SandboxBackend,
+		mode: Mode,
+		priority: z.int(),
+		labels: z.record(z.string(), z.string()),
+	})
+	.meta({ id: "RolloutRow" });
+export type RolloutRow = z.infer<typeof RolloutRow>;
 
 /** n rollouts of one task (GRPO, pass@k). */
 export const Group = z

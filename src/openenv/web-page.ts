@@ -1,5 +1,5 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import type { Rollout } from "../model/rollout.ts";
+import type { RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
 
 const SURFACES: [path: string, what: string][] = [
@@ -24,7 +24,7 @@ export function mountWebPage(app: OpenAPIHono, paddock: Paddock): void {
 		});
 }
 
-export function renderPage(rollouts: Rollout[]): string {
+export function renderPage(rollouts: RolloutRow[]): string {
 	const surfaces = SURFACES.map(
 		([path, what]) => `<li><a href="${path}"><code>${path}</code></a> ${escapeHtml(what)}</li>`,
 	);
@@ -43,7 +43,7 @@ ${rows.length === 0 ? "<p>None yet.</p>" : `<table><tr><th>Rollout</th><th>Task<
 `;
 }
 
-function toRow(rollout: Rollout): string {
+function toRow(rollout: RolloutRow): string {
 	const status = rollout.outcome ?? `${rollout.status}, ${rollout.phase}`;
 	const cells = [
 		rollout.taskId,

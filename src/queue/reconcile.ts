@@ -12,7 +12,7 @@ export async function eachUnfinished(
 		do {
 			const options = { limit: PAGE, order: "oldest" as const, ...(cursor === null ? {} : { cursor }) };
 			const page = await store.list({ status }, options);
-			await handle(page.items.map(({ id, request }) => ({ rolloutId: id, priority: request.priority })));
+			await handle(page.items.map(({ id, priority }) => ({ rolloutId: id, priority })));
 			cursor = page.next;
 		} while (cursor !== null);
 	}

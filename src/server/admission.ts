@@ -4,7 +4,7 @@ import type { Paddock } from "../paddock.ts";
 import { ProblemError } from "./problem.ts";
 
 const RETRY_AFTER_S = 10;
-/** Each rollout keeps its own copy of its task: a body within its limit could otherwise become gigabytes. */
+/** A task is kept once, but each rollout keeps its own terms: a body full of labels could become gigabytes. */
 const MAX_STORED_BYTES = 512 * 1024 * 1024;
 
 /** Lets new rollouts in while the queue has room, one look at a time, so that a burst cannot slip past the limit. */
@@ -81,13 +81,13 @@ function queueFull(waiting: number, count: number, limit: number): ProblemError 
 	);
 }
 
-/** Refuses what would be too much once every rollout has its copy. */
-export function requireModest(content: unknown, copies: number): void {
-	if (copies === 1 || JSON.stringify(content).length * copies <= MAX_STORED_BYTES) return;
+/** Refuses terms that would be too much once every rollout has its copy. */
+export function requireModest(terms: unknown, copies: number): void {
+	if (copies === 1 || JSON.stringify(terms).length * copies <= MAX_STORED_BYTES) return;
 	throw new ProblemError(
 		413,
 		"submission_too_large",
-		`${copies} copies of this would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or smaller tasks`,
+		`${copies} copies of the labels and other terms would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or shorter terms`,
 	);
 }
 

@@ -1,5 +1,5 @@
 import type { Log } from "../log.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Admission } from "./admission.ts";
 import { notFound } from "./problem.ts";
@@ -20,6 +20,13 @@ export async function requireRollout(door: Door, id: string): Promise<Rollout> {
 	const rollout = await door.paddock.store.get(id);
 	if (!rollout) throw notFound("rollout", id);
 	return rollout;
+}
+
+/** For whoever needs neither task nor summary. */
+export async function requireRow(door: Door, id: string): Promise<RolloutRow> {
+	const row = await door.paddock.store.row(id);
+	if (!row) throw notFound("rollout", id);
+	return row;
 }
 
 /** Aborts when the caller hangs up or the server closes; lets go of both once it has fired. */

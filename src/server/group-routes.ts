@@ -46,9 +46,10 @@ export function mountGroups(app: OpenAPIHono, door: Door): void {
 	mount(app, createBatch, async ({ body, headers }) => {
 		const { n, labels } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], body.idempotencyKey);
-		requireModest(body.tasks, body.endpoints.length * n);
-		requireImageNames(body.tasks, paddock.config.token);
 		const requests = toRequests(body);
+		const termsOfEachTask = requests.slice(0, body.endpoints.length).map(({ task: _, ...terms }) => terms);
+		requireModest(termsOfEachTask, body.tasks.length * n);
+		requireImageNames(body.tasks, paddock.config.token);
 		const options = { n, labels, ...(idempotencyKey ? { idempotencyKey } : {}) };
 		const made = await admission.admit(requests.length * n, idempotencyKey, () =>
 			paddock.submitBatch(requests, options),

@@ -7,13 +7,11 @@ import {
 	getResult,
 	getRollout,
 	listRollouts,
-	type RolloutRow,
 } from "../api/rollouts.ts";
 import type { Query } from "../api/route.ts";
 import { UsageError } from "../errors.ts";
-import type { Rollout } from "../model/rollout.ts";
 import { requireImageNames, requireModest } from "./admission.ts";
-import { type Door, requireRollout, type Store, stopWith } from "./door.ts";
+import { type Door, requireRollout, requireRow, type Store, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
 import { notFound } from "./problem.ts";
 
@@ -24,16 +22,16 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 		const { n, group, idempotencyKey: keyInBody, ...request } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], keyInBody);
 		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
-		requireModest(request, n);
-		requireImageNames([request.task], paddock.config.token);
+		const { task, ...terms } = request;
+		requireModest(terms, n);
+		requireImageNames([task], paddock.config.token);
 		const made = await admission.admit(n, idempotencyKey, () => paddock.submit(request, options));
-		return { rollouts: made.rollouts.map(toRow), group: made.group };
+		return { rollouts: made.rollouts, group: made.group };
 	});
 
 	mount(app, listRollouts, async ({ query }) => {
 		const { cursor, limit, order } = query;
-		const page = await paddock.store.list(toFilter(query), { limit, order, ...(cursor ? { cursor } : {}) });
-		return { items: page.items.map(toRow), next: page.next };
+		return await paddock.store.list(toFilter(query), { limit, order, ...(cursor ? { cursor } : {}) });
 	});
 
 	mount(app, getRollout, ({ params }) => requireRollout(door, params.id));
@@ -57,7 +55,7 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 	});
 
 	mount(app, abortRollout, async ({ params }) => {
-		await requireRollout(door, params.id);
+		await requireRow(door, params.id);
 		return toAborted(await paddock.abort({ id: params.id }));
 	});
 }
@@ -88,10 +86,4 @@ function toFilter(query: Query<typeof listRollouts>): RolloutFilter {
 		...(batch_id ? { batchId: batch_id } : {}),
 		...(label ? { label: { name: label.slice(0, equals), value: label.slice(equals + 1) } } : {}),
 	};
-}
-
-function toRow(rollout: Rollout): RolloutRow {
-	const { request, summary: _, ...row } = rollout;
-	const { endpoint, sandbox, mode, priority, labels } = request;
-	return { ...row, endpoint, sandbox, mode, priority, labels };
 }

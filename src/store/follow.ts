@@ -30,7 +30,7 @@ export async function* follow(
 }
 
 async function isOver(store: Store, id: string): Promise<boolean> {
-	const rollout = await store.get(id);
+	const rollout = await store.row(id);
 	return rollout === null || rollout.status === "done";
 }
 

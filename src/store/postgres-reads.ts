@@ -1,17 +1,19 @@
 import type pg from "pg";
 import type { RolloutEvent } from "../model/event.ts";
-import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import { summarize } from "./group-summary.ts";
 import { readCursor, toPage } from "./page.ts";
 import {
 	type BatchRow,
 	type EventRow,
 	type GroupRow,
-	type RolloutRow,
+	type RolloutColumns,
 	toBatch,
 	toEvent,
 	toGroup,
 	toRollout,
+	toRow,
+	type WholeColumns,
 } from "./rows.ts";
 import type { GroupSummary, Page, RolloutFilter } from "./store.ts";
 
@@ -30,6 +32,15 @@ export class PostgresReads {
 	}
 
 	async get(id: string): Promise<Rollout | null> {
+		const rows = await this.#rows<WholeColumns>(
+			`SELECT r.*, b.terms, b.summary, t.body AS task FROM rollouts r
+			JOIN rollout_bodies b ON b.position = r.position JOIN tasks t ON t.hash = b.task_hash WHERE r.id = $1`,
+			[id],
+		);
+		return rows[0] ? toRollout(rows[0]) : null;
+	}
+
+	async row(id: string): Promise<RolloutRow | null> {
 		return (await this.some([id]))[0] ?? null;
 	}
 
@@ -39,16 +50,16 @@ export class PostgresReads {
 	}
 
 	/** In the order asked for; unknown ids are left out. */
-	async some(ids: string[]): Promise<Rollout[]> {
-		const rows = await this.#rows<RolloutRow>(
-			`SELECT r.*, b.request, b.summary FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
+	async some(ids: string[]): Promise<RolloutRow[]> {
+		const rows = await this.#rows<RolloutColumns>(
+			`SELECT r.*, b.terms FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
 			JOIN rollouts r ON r.id = asked.id JOIN rollout_bodies b ON b.position = r.position ORDER BY asked.place`,
 			[ids],
 		);
-		return rows.map(toRollout);
+		return rows.map(toRow);
 	}
 
-	async list(filter: RolloutFilter, options: ListOptions): Promise<Page<Rollout>> {
+	async list(filter: RolloutFilter, options: ListOptions): Promise<Page<RolloutRow>> {
 		const cursor = readCursor(options.cursor);
 		const oldest = options.order === "oldest";
 		const values: unknown[] = [];
@@ -67,14 +78,14 @@ export class PostgresReads {
 		where((place) => `l.value = ${place}`, filter.label?.value);
 		const from = filter.label ? "rollouts r JOIN labels l ON l.position = r.position" : "rollouts r";
 		const direction = oldest ? "ASC" : "DESC";
-		const rows = await this.#rows<RolloutRow>(
-			`SELECT r.*, b.request, b.summary FROM (
+		const rows = await this.#rows<RolloutColumns>(
+			`SELECT r.*, b.terms FROM (
 				SELECT r.* FROM ${from} ${conditions.length > 0 ? `WHERE ${conditions.join(" AND ")}` : ""}
 				ORDER BY r.position ${direction} LIMIT $${values.push(options.limit + 1)}
 			) r JOIN rollout_bodies b ON b.position = r.position ORDER BY r.position ${direction}`,
 			values,
 		);
-		return toPage(rows, options.limit, toRollout);
+		return toPage(rows, options.limit, toRow);
 	}
 
 	async counts(): Promise<{ queued: number; running: number; done: number }> {

@@ -1,8 +1,9 @@
 import type { ClientBase } from "pg";
 import { UsageError } from "../errors.ts";
+import { splitRequests } from "./postgres-split-requests.ts";
 
 /** One entry per version, applied in order; the same shape as the embedded store, plus the bytes kept in rows. */
-const MIGRATIONS: readonly string[] = [
+const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] = [
 	`
 	CREATE TABLE rollouts (
 		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -73,6 +74,7 @@ const MIGRATIONS: readonly string[] = [
 	"ALTER TABLE rollouts ADD COLUMN handed_back integer NOT NULL DEFAULT 0",
 	"ALTER TABLE submissions ADD COLUMN fingerprint text",
 	"CREATE TABLE key_check (sealed bytea NOT NULL)",
+	splitRequests,
 ];
 
 /** Brings the schema to the newest version. Of several that start at once, one works and the others wait for it. */
@@ -90,7 +92,10 @@ export async function migrate(client: ClientBase, schema: string): Promise<void>
 				"store_too_new",
 			);
 		}
-		for (const migration of MIGRATIONS.slice(version)) await client.query(migration);
+		for (const migration of MIGRATIONS.slice(version)) {
+			if (typeof migration === "string") await client.query(migration);
+			else await migration(client);
+		}
 		if (version < MIGRATIONS.length) {
 			await client.query("DELETE FROM schema_version");
 			await client.query("INSERT INTO schema_version (version) VALUES ($1)", [MIGRATIONS.length]);

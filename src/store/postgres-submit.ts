@@ -19,6 +19,7 @@ export async function submit(client: pg.PoolClient, submission: StoredSubmission
 			JSON.stringify(batch.labels),
 		]);
 	}
+	await insertTasks(client, submission);
 	await insertRollouts(client, submission);
 	return remember(client, submission);
 }
@@ -72,6 +73,13 @@ async function insertGroups(client: pg.PoolClient, { groups }: StoredSubmission)
 	);
 }
 
+async function insertTasks(client: pg.PoolClient, { tasks }: StoredSubmission): Promise<void> {
+	await client.query(
+		"INSERT INTO tasks (hash, body) SELECT * FROM unnest($1::text[], $2::text[]) ON CONFLICT DO NOTHING",
+		[tasks.map((task) => task.hash), tasks.map((task) => task.body)],
+	);
+}
+
 async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSubmission): Promise<void> {
 	const { rows } = await client.query<{ id: string; position: number }>(
 		`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision)
@@ -90,8 +98,12 @@ async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSub
 	const positions = new Map(rows.map((row) => [row.id, row.position]));
 	const placed = rollouts.map((rollout) => ({ ...rollout, position: positions.get(rollout.id)! }));
 	await client.query(
-		"INSERT INTO rollout_bodies (position, request) SELECT * FROM unnest($1::bigint[], $2::text[])",
-		[placed.map((rollout) => rollout.position), placed.map((rollout) => rollout.request)],
+		"INSERT INTO rollout_bodies (position, terms, task_hash) SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[])",
+		[
+			placed.map((rollout) => rollout.position),
+			placed.map((rollout) => rollout.terms),
+			placed.map((rollout) => rollout.taskHash),
+		],
 	);
 	await client.query(
 		"INSERT INTO events (rollout, seq, at, body) SELECT position, 1, $3, body FROM unnest($1::bigint[], $2::text[]) AS given (position, body)",

@@ -2,7 +2,7 @@ import { join } from "node:path";
 import type pg from "pg";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
-import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import { AttemptBlobs } from "./attempt-blobs.ts";
 import { type BytePlaces, bytePlacesFrom, openBytes } from "./byte-places.ts";
 import type { Bytes } from "./bytes.ts";
@@ -91,7 +91,7 @@ class PostgresStore implements Store {
 
 	async submit(
 		submission: Submission,
-	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
+	): Promise<{ rollouts: RolloutRow[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
 		const stored = toStored(submission, this.#sealer);
 		const submitted = await this.#writes.submit(stored);
 		requireSame(stored, submitted);
@@ -112,10 +112,14 @@ class PostgresStore implements Store {
 		return this.#reads.get(id);
 	}
 
+	row(id: string): Promise<RolloutRow | null> {
+		return this.#reads.row(id);
+	}
+
 	list(
 		filter: RolloutFilter,
 		options: { cursor?: string; limit: number; order?: "newest" | "oldest" },
-	): Promise<Page<Rollout>> {
+	): Promise<Page<RolloutRow>> {
 		return this.#reads.list(filter, options);
 	}
 

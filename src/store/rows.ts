@@ -1,9 +1,10 @@
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
-import type { Batch, Group, Rollout, RolloutStatus } from "../model/rollout.ts";
+import type { RolloutTerms } from "../model/request.ts";
+import type { Batch, Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
 
-/** A rollout as both databases hand it out; JSON columns are text. */
-export interface RolloutRow {
+/** A rollout as both databases hand it out for a list; JSON columns are text. */
+export interface RolloutColumns {
 	position: number;
 	id: string;
 	task_id: string;
@@ -26,7 +27,11 @@ export interface RolloutRow {
 	calls: number;
 	prompt_tokens: number;
 	completion_tokens: number;
-	request: string;
+	terms: string;
+}
+
+export interface WholeColumns extends RolloutColumns {
+	task: string;
 	summary: string | null;
 }
 
@@ -53,7 +58,25 @@ export interface BatchRow {
 	labels: string;
 }
 
-export function toRollout(row: RolloutRow): Rollout {
+export function toRow(row: RolloutColumns): RolloutRow {
+	const { endpoint, sandbox, mode, priority, labels } = termsOf(row);
+	return { ...stateOf(row), endpoint, sandbox, mode, priority, labels };
+}
+
+export function toRollout(row: WholeColumns): Rollout {
+	const task = JSON.parse(row.task) as Rollout["request"]["task"];
+	return {
+		...stateOf(row),
+		request: { task, ...termsOf(row) },
+		summary: row.summary === null ? null : (JSON.parse(row.summary) as Rollout["summary"]),
+	};
+}
+
+function termsOf(row: RolloutColumns): RolloutTerms {
+	return JSON.parse(row.terms) as RolloutTerms;
+}
+
+function stateOf(row: RolloutColumns): Omit<Rollout, "request" | "summary"> {
 	return {
 		version: 1,
 		id: row.id,
@@ -62,7 +85,6 @@ export function toRollout(row: RolloutRow): Rollout {
 		phase: row.phase,
 		attempt: row.attempt,
 		handedBack: row.handed_back,
-		request: JSON.parse(row.request) as Rollout["request"],
 		groupId: row.group_id,
 		batchId: row.batch_id,
 		createdAt: row.created_at,
@@ -78,7 +100,6 @@ export function toRollout(row: RolloutRow): Rollout {
 		calls: row.calls,
 		promptTokens: row.prompt_tokens,
 		completionTokens: row.completion_tokens,
-		summary: row.summary === null ? null : (JSON.parse(row.summary) as Rollout["summary"]),
 	};
 }
 

@@ -1,4 +1,4 @@
-import type { RolloutRow } from "./rows.ts";
+import type { RolloutColumns } from "./rows.ts";
 import type { Statements } from "./statements.ts";
 import type { RolloutFilter } from "./store.ts";
 
@@ -26,7 +26,7 @@ export function listRows(
 	sql: Statements,
 	filter: RolloutFilter,
 	page: { cursor: number | null; oldest: boolean; limit: number },
-): RolloutRow[] {
+): RolloutColumns[] {
 	const conditions = Object.entries(COLUMNS).flatMap(([name, column]): Condition[] => {
 		const value = filter[name as keyof typeof COLUMNS];
 		return value === undefined ? [] : [{ column, value }];
@@ -44,9 +44,9 @@ export function listRows(
 		...conditions.map((condition) => `${leader && condition !== leader ? "+" : ""}r.${condition.column} = ?`),
 		...(page.cursor === null ? [] : [`${position} ${page.oldest ? ">" : "<"} ?`]),
 	];
-	// The bulky body is joined last, for the page alone.
-	return sql.all<RolloutRow>(
-		`SELECT r.*, b.request, b.summary
+	// The body is joined last, for the page alone.
+	return sql.all<RolloutColumns>(
+		`SELECT r.*, b.terms
 		FROM ${byLabel ? "labels l CROSS JOIN rollouts r USING (position)" : "rollouts r"}
 		CROSS JOIN rollout_bodies b ON b.position = r.position
 		${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}

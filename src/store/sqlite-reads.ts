@@ -1,16 +1,18 @@
 import type { RolloutEvent } from "../model/event.ts";
-import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import { summarize } from "./group-summary.ts";
 import { readCursor, toPage } from "./page.ts";
 import {
 	type BatchRow,
 	type EventRow,
 	type GroupRow,
-	type RolloutRow,
+	type RolloutColumns,
 	toBatch,
 	toEvent,
 	toGroup,
 	toRollout,
+	toRow,
+	type WholeColumns,
 } from "./rows.ts";
 import { listRows } from "./sqlite-list.ts";
 import type { Statements } from "./statements.ts";
@@ -31,11 +33,20 @@ export class SqliteReads {
 	}
 
 	get(id: string): Rollout | null {
-		const row = this.#sql.get<RolloutRow>(
-			"SELECT r.*, b.request, b.summary FROM rollouts r CROSS JOIN rollout_bodies b USING (position) WHERE r.id = ?",
+		const row = this.#sql.get<WholeColumns>(
+			`SELECT r.*, b.terms, b.summary, t.body AS task FROM rollouts r
+			CROSS JOIN rollout_bodies b USING (position) CROSS JOIN tasks t ON t.hash = b.task_hash WHERE r.id = ?`,
 			id,
 		);
 		return row ? toRollout(row) : null;
+	}
+
+	row(id: string): RolloutRow | null {
+		const row = this.#sql.get<RolloutColumns>(
+			"SELECT r.*, b.terms FROM rollouts r CROSS JOIN rollout_bodies b USING (position) WHERE r.id = ?",
+			id,
+		);
+		return row ? toRow(row) : null;
 	}
 
 	attempt(id: string): number | null {
@@ -44,13 +55,13 @@ export class SqliteReads {
 		);
 	}
 
-	list(filter: RolloutFilter, options: ListOptions): Page<Rollout> {
+	list(filter: RolloutFilter, options: ListOptions): Page<RolloutRow> {
 		const rows = listRows(this.#sql, filter, {
 			cursor: readCursor(options.cursor),
 			oldest: options.order === "oldest",
 			limit: options.limit + 1,
 		});
-		return toPage(rows, options.limit, toRollout);
+		return toPage(rows, options.limit, toRow);
 	}
 
 	counts(): { queued: number; running: number; done: number } {

@@ -1,11 +1,13 @@
 import type { DatabaseSync } from "node:sqlite";
 import { UsageError } from "../errors.ts";
+import { splitRequests } from "./sqlite-split-requests.ts";
 
 /**
- * One entry per version, applied in order. `rollouts` stays narrow so that scans and filters touch few pages; the
- * bulky JSON (request, summary) lives in `rollout_bodies` and is read only for rows that are handed out.
+ * One entry per version, applied in order. `rollouts` stays narrow so that scans and filters touch few pages; the JSON
+ * (terms, summary) lives in `rollout_bodies` and is read only for rows that are handed out. What weighs most, a task
+ * with its files, is in `tasks` once, however many rollouts try it.
  */
-const MIGRATIONS: readonly string[] = [
+const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
 	`
 	CREATE TABLE rollouts (
 		position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -74,6 +76,7 @@ const MIGRATIONS: readonly string[] = [
 	`,
 	"ALTER TABLE rollouts ADD COLUMN handed_back INTEGER NOT NULL DEFAULT 0",
 	"ALTER TABLE submissions ADD COLUMN fingerprint TEXT",
+	splitRequests,
 ];
 
 /** Settings every connection needs, whichever thread opens it. */
@@ -102,7 +105,10 @@ export function migrate(database: DatabaseSync): void {
 				"store_too_new",
 			);
 		}
-		for (const migration of MIGRATIONS.slice(version)) database.exec(migration);
+		for (const migration of MIGRATIONS.slice(version)) {
+			if (typeof migration === "string") database.exec(migration);
+			else migration(database);
+		}
 		database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
 		database.exec("COMMIT");
 	} catch (error) {

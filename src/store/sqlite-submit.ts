@@ -9,6 +9,9 @@ export function submit(sql: Statements, submission: StoredSubmission): Submitted
 	if (known) return known;
 	for (const group of submission.groups) insertGroup(sql, group);
 	if (submission.batch) insertBatch(sql, submission.batch);
+	for (const { hash, body } of submission.tasks) {
+		sql.run("INSERT INTO tasks (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING", hash, body);
+	}
 	for (const rollout of submission.rollouts) insertRollout(sql, rollout, submission.at);
 	return remember(sql, submission);
 }
@@ -80,7 +83,12 @@ function insertRollout(sql: Statements, rollout: StoredRollout, at: number): voi
 		at,
 	);
 	const position = row!.position;
-	sql.run("INSERT INTO rollout_bodies (position, request) VALUES (?, ?)", position, rollout.request);
+	sql.run(
+		"INSERT INTO rollout_bodies (position, terms, task_hash) VALUES (?, ?, ?)",
+		position,
+		rollout.terms,
+		rollout.taskHash,
+	);
 	const event: EventBody = { type: "rollout-queued", taskId: rollout.taskId };
 	sql.run(
 		"INSERT INTO events (rollout, seq, at, body) VALUES (?, 1, ?, ?)",

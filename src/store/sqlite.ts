@@ -4,7 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { messageOf, UsageError } from "../errors.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
-import type { Batch, Group, Rollout } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import { AttemptBlobs } from "./attempt-blobs.ts";
 import type { Bytes } from "./bytes.ts";
 import { FolderBytes } from "./folder-bytes.ts";
@@ -90,12 +90,12 @@ class SqliteStore implements Store {
 
 	async submit(
 		submission: Submission,
-	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
+	): Promise<{ rollouts: RolloutRow[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
 		const stored = toStored(submission, this.#sealer);
 		const submitted = await this.#writer.order("submit", stored);
 		requireSame(stored, submitted);
 		return {
-			rollouts: submitted.ids.flatMap((id) => this.#reads.get(id) ?? []),
+			rollouts: submitted.ids.flatMap((id) => this.#reads.row(id) ?? []),
 			group: this.#reads.plainGroup(submitted.groupId),
 			batch: this.#reads.batch(submitted.batchId),
 			fresh: submitted.fresh,
@@ -110,10 +110,14 @@ class SqliteStore implements Store {
 		return this.#reads.get(id);
 	}
 
+	async row(id: string): Promise<RolloutRow | null> {
+		return this.#reads.row(id);
+	}
+
 	async list(
 		filter: RolloutFilter,
 		options: { cursor?: string; limit: number; order?: "newest" | "oldest" },
-	): Promise<Page<Rollout>> {
+	): Promise<Page<RolloutRow>> {
 		return this.#reads.list(filter, options);
 	}
 

@@ -1,7 +1,7 @@
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutRequest } from "../model/request.ts";
-import type { Batch, Group, Rollout, RolloutStatus, TraceSummary } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutRow, RolloutStatus, TraceSummary } from "../model/rollout.ts";
 
 /** A rollout to be: the request still may hold the caller's key, which the store seals. */
 export interface NewRollout {
@@ -93,16 +93,18 @@ export interface Store extends AsyncDisposable {
 	/** Stores all of it or nothing, with a `rollout-queued` event each. `fresh` is false for an idempotent repeat. */
 	submit(
 		submission: Submission,
-	): Promise<{ rollouts: Rollout[]; group: Group | null; batch: Batch | null; fresh: boolean }>;
+	): Promise<{ rollouts: RolloutRow[]; group: Group | null; batch: Batch | null; fresh: boolean }>;
 
 	/** Whether a submission with this key was stored: then submitting it again makes nothing. */
 	isSubmitted(idempotencyKey: string): Promise<boolean>;
 
+	/** With its task, which may weigh megabytes; whoever asks often asks for the row. */
 	get(id: string): Promise<Rollout | null>;
+	row(id: string): Promise<RolloutRow | null>;
 	list(
 		filter: RolloutFilter,
 		options: { cursor?: string; limit: number; order?: "newest" | "oldest" },
-	): Promise<Page<Rollout>>;
+	): Promise<Page<RolloutRow>>;
 	counts(): Promise<{ queued: number; running: number; done: number }>;
 	group(id: string): Promise<GroupSummary | null>;
 	listGroups(options: { batchId?: string; cursor?: string; limit: number }): Promise<Page<Group>>;

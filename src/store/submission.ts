@@ -1,17 +1,21 @@
 import { UsageError } from "../errors.ts";
+import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group } from "../model/rollout.ts";
+import type { Task } from "../model/task.ts";
 import { fingerprint } from "./fingerprint.ts";
 import type { Sealer } from "./seal.ts";
 import type { NewRollout, Submission } from "./store.ts";
+import { type StoredTask, toStoredTask } from "./stored-task.ts";
 
-/** A rollout as it may touch the disk: the request holds no key, the key is sealed. */
+/** A rollout as it may touch the disk: its terms hold no key, the key is sealed. */
 export interface StoredRollout {
 	id: string;
 	taskId: string;
 	groupId: string | null;
 	batchId: string | null;
 	labels: [string, string][];
-	request: string;
+	terms: string;
+	taskHash: string;
 	sealed: Uint8Array | null;
 }
 
@@ -19,6 +23,7 @@ export interface StoredSubmission {
 	idempotencyKey: string | null;
 	/** Beside the key, so that a repeat can be told from another request. */
 	fingerprint: string | null;
+	tasks: StoredTask[];
 	rollouts: StoredRollout[];
 	groups: Group[];
 	batch: Batch | null;
@@ -35,10 +40,19 @@ export interface Submitted {
 }
 
 export function toStored(submission: Submission, sealer: Sealer): StoredSubmission {
+	// The rollouts of a group share their task object, so that it is written out once, not n times.
+	const tasks = new Map<Task, StoredTask>();
+	const rollouts = submission.rollouts.map((rollout) => {
+		const { task } = rollout.request;
+		const stored = tasks.get(task) ?? toStoredTask(task);
+		tasks.set(task, stored);
+		return toStoredRollout(rollout, stored.hash, sealer);
+	});
 	return {
 		idempotencyKey: submission.idempotencyKey ?? null,
 		fingerprint: submission.idempotencyKey === undefined ? null : fingerprint(submission, sealer),
-		rollouts: submission.rollouts.map((rollout) => toStoredRollout(rollout, sealer)),
+		tasks: [...new Map([...tasks.values()].map((task) => [task.hash, task])).values()],
+		rollouts,
 		groups: submission.groups ?? [],
 		batch: submission.batch ?? null,
 		at: Date.now(),
@@ -64,15 +78,17 @@ export function onlyGroup(submission: StoredSubmission): string | null {
 	return submission.groups.length === 1 ? submission.groups[0]!.id : null;
 }
 
-function toStoredRollout(rollout: NewRollout, sealer: Sealer): StoredRollout {
-	const { apiKey, ...endpoint } = { apiKey: undefined, ...rollout.request.endpoint };
+function toStoredRollout(rollout: NewRollout, taskHash: string, sealer: Sealer): StoredRollout {
+	const { task, ...terms } = rollout.request;
+	const { apiKey, ...endpoint } = { apiKey: undefined, ...terms.endpoint };
 	return {
 		id: rollout.id,
-		taskId: rollout.request.task.id,
+		taskId: task.id,
 		groupId: rollout.groupId ?? null,
 		batchId: rollout.batchId ?? null,
-		labels: Object.entries(rollout.request.labels),
-		request: JSON.stringify({ ...rollout.request, endpoint }),
+		labels: Object.entries(terms.labels),
+		terms: JSON.stringify({ ...terms, endpoint } satisfies RolloutTerms),
+		taskHash,
 		sealed: apiKey === undefined ? null : sealer.seal(apiKey, rollout.id),
 	};
 }

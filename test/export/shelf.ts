@@ -1,5 +1,5 @@
 import type { ModelCall } from "../../src/model/call.ts";
-import { Rollout } from "../../src/model/rollout.ts";
+import { Rollout, RolloutRow } from "../../src/model/rollout.ts";
 import { summarize } from "../../src/store/group-summary.ts";
 import type { Store } from "../../src/store/store.ts";
 import { TraceWriter } from "../../src/store/trace-log.ts";
@@ -34,8 +34,12 @@ export function aRollout(fields: Partial<Rollout> & { id: string }): Rollout {
 	});
 }
 
+export function toRow(rollout: Rollout): RolloutRow {
+	return RolloutRow.parse({ ...rollout, ...rollout.request });
+}
+
 /** Rollouts and real traces in memory: the part of a store that exporting reads. */
-export class Shelf implements Pick<Store, "list" | "group" | "readTrace"> {
+export class Shelf implements Pick<Store, "list" | "get" | "group" | "readTrace"> {
 	readonly #rollouts: Rollout[] = [];
 	readonly #traces = new Map<string, Uint8Array[]>();
 	/** How often a group was asked for. */
@@ -58,8 +62,10 @@ export class Shelf implements Pick<Store, "list" | "group" | "readTrace"> {
 				(filter.groupId === undefined || rollout.groupId === filter.groupId),
 		);
 		const next = from + limit < matching.length ? String(from + limit) : null;
-		return { items: matching.slice(from, from + limit), next };
+		return { items: matching.slice(from, from + limit).map(toRow), next };
 	};
+
+	get: Store["get"] = async (id) => this.#rollouts.find((rollout) => rollout.id === id) ?? null;
 
 	group: Store["group"] = async (id) => {
 		this.groupReads++;

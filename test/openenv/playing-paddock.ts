@@ -19,7 +19,7 @@ export async function openPlayingPaddock(options: FakePaddockOptions = {}): Prom
 	const submit: FakePaddock["submit"] = async (request, submitOptions) => {
 		const made = await paddock.submit(request, submitOptions);
 		for (const rollout of made.rollouts)
-			if (rollout.status === "queued") playing.add(play(paddock, rollout, working.resolve));
+			if (rollout.status === "queued") playing.add(play(paddock, rollout.id, working.resolve));
 		return made;
 	};
 	return {
@@ -35,11 +35,7 @@ export async function openPlayingPaddock(options: FakePaddockOptions = {}): Prom
 	};
 }
 
-async function play(
-	{ store }: FakePaddock,
-	{ id, request }: Rollout,
-	onWork: (id: string) => void,
-): Promise<void> {
+async function play({ store }: FakePaddock, id: string, onWork: (id: string) => void): Promise<void> {
 	const rollout = await store.begin(id, "player");
 	if (rollout === null) return;
 	const { attempt } = rollout;
@@ -50,7 +46,7 @@ async function play(
 	]);
 	await store.patch(id, attempt, { calls: 1 });
 	onWork(id);
-	if (request.task.instruction.includes("hang")) {
+	if (rollout.request.task.instruction.includes("hang")) {
 		await abortRequested(store, id);
 		await store.finish(id, attempt, { outcome: "aborted", reward: null, failure: null, summary: null });
 		return;

@@ -1,7 +1,7 @@
 import type { TestContext } from "vitest";
 import { newId } from "../../src/model/id.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
-import type { Group, Rollout } from "../../src/model/rollout.ts";
+import type { Group, Rollout, RolloutRow } from "../../src/model/rollout.ts";
 import type { NewRollout, RolloutEnd, Store, Submission } from "../../src/store/store.ts";
 
 /** How a child process is told which store to open. */
@@ -37,7 +37,7 @@ export function newRollout(change: Partial<NewRollout> = {}): NewRollout {
 	return { id: newId("ro"), request: request(), ...change };
 }
 
-export async function submitOne(store: Store, change: Partial<NewRollout> = {}): Promise<Rollout> {
+export async function submitOne(store: Store, change: Partial<NewRollout> = {}): Promise<RolloutRow> {
 	const { rollouts } = await store.submit({ rollouts: [newRollout(change)] });
 	return rollouts[0]!;
 }

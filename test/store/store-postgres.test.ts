@@ -8,10 +8,11 @@ import { openPostgresStore } from "../../src/store/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
-import { request, running, type StoreFixture, submitOne, watchUntil } from "./conformance.ts";
+import { request, running, submitOne, watchUntil } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
+import { type RestingFixture, TO_FIRST_VERSION, taskConformance } from "./conformance-tasks.ts";
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;
@@ -21,7 +22,7 @@ afterAll(async () => (await server)?.[Symbol.asyncDispose]());
 /** One server for the file, one schema for each test. */
 async function openFixture(
 	context: TestContext,
-): Promise<StoreFixture & { postgres: Postgres; schema: string }> {
+): Promise<RestingFixture & { postgres: Postgres; schema: string }> {
 	requirePostgres(context);
 	server ??= startPostgres({ fsync: "off" });
 	const postgres = await server;
@@ -36,6 +37,13 @@ async function openFixture(
 			const dump = await postgres.dump(schema);
 			return dump.includes(words) || dump.includes(Buffer.from(words).toString("hex"));
 		},
+		sizeBytes: async () => (await postgres.dump(schema)).length,
+		backToFirstVersion: async () => {
+			const client = new pg.Client({ connectionString: postgres.url, options: `-c search_path=${schema}` });
+			await client.connect();
+			await client.query(`${TO_FIRST_VERSION} DROP TABLE key_check; UPDATE schema_version SET version = 1`);
+			await client.end();
+		},
 		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
 	};
 }
@@ -49,6 +57,7 @@ const WITH_KEY = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", ap
 rolloutConformance("the PostgreSQL store", openFixture);
 eventConformance("the PostgreSQL store", openFixture);
 dataConformance("the PostgreSQL store", openFixture);
+taskConformance("the PostgreSQL store", openFixture);
 
 test("ten stores that open an empty database at once all come up on one schema", async (context) => {
 	await using fixture = await openFixture(context);

@@ -6,17 +6,23 @@ import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite.ts";
-import { batchOf, newRollout, request, running, type StoreFixture, submitOne } from "./conformance.ts";
+import { batchOf, newRollout, request, running, submitOne } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
+import { type RestingFixture, TO_FIRST_VERSION, taskConformance } from "./conformance-tasks.ts";
 
-async function openFixture(): Promise<StoreFixture> {
+async function openFixture(): Promise<RestingFixture> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
 	return {
 		address: { type: "sqlite", home },
 		open: () => openSqliteStore({ home }),
 		holds: (words) => grep(words, home),
+		sizeBytes: async () => {
+			const entries = (await readdir(home)).map((entry) => stat(join(home, entry)));
+			return (await Promise.all(entries)).reduce((sum, { size }) => sum + size, 0);
+		},
+		backToFirstVersion: async () => changeDatabase(home, `${TO_FIRST_VERSION} PRAGMA user_version = 1`),
 		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
 	};
 }
@@ -24,6 +30,7 @@ async function openFixture(): Promise<StoreFixture> {
 rolloutConformance("the embedded store", openFixture);
 eventConformance("the embedded store", openFixture);
 dataConformance("the embedded store", openFixture);
+taskConformance("the embedded store", openFixture);
 
 test("everything the embedded store makes is for its owner alone", async () => {
 	await using fixture = await openFixture();
@@ -50,34 +57,15 @@ test("a home that cannot be a folder is refused with a sentence that says what t
 test("a store written by a newer Paddock is refused with a sentence that says so", async () => {
 	await using fixture = await openFixture();
 	await (await fixture.open())[Symbol.asyncDispose]();
-	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
-	database.exec("PRAGMA user_version = 1000");
-	database.close();
+	changeDatabase(fixture.address.home, "PRAGMA user_version = 1000");
 	await expect(fixture.open()).rejects.toThrow(/newer Paddock/);
-});
-
-test("a store of an earlier version is brought up to date with all it holds", async () => {
-	await using fixture = await openFixture();
-	let id = "";
-	{
-		await using store = await fixture.open();
-		id = (await running(store)).id;
-	}
-	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
-	database.exec(`ALTER TABLE rollouts DROP COLUMN handed_back; ALTER TABLE submissions DROP COLUMN fingerprint;
-		PRAGMA user_version = 1`);
-	database.close();
-	await using store = await fixture.open();
-	expect(await store.get(id)).toMatchObject({ status: "running", attempt: 1, handedBack: 0 });
 });
 
 test("a key stored before there were fingerprints is answered, except at the other kind of submission", async () => {
 	await using fixture = await openFixture();
 	await using store = await fixture.open();
 	const first = await store.submit({ rollouts: [newRollout()], idempotencyKey: "old" });
-	const database = new DatabaseSync(join(fixture.address.home, "paddock.db"));
-	database.exec("UPDATE submissions SET fingerprint = NULL");
-	database.close();
+	changeDatabase(fixture.address.home, "UPDATE submissions SET fingerprint = NULL");
 	const other = { rollouts: [newRollout({ request: request({ priority: 1 }) })], idempotencyKey: "old" };
 	expect((await store.submit(other)).rollouts[0]!.id).toBe(first.rollouts[0]!.id);
 	const batch = store.submit({ ...batchOf(["echo"], 1), idempotencyKey: "old" });
@@ -96,6 +84,12 @@ test("a key sealed under another key file is refused, not guessed", async () => 
 	await using store = await fixture.open();
 	await expect(store.secret(id)).rejects.toThrow(/same key file/);
 });
+
+function changeDatabase(home: string, sql: string): void {
+	const database = new DatabaseSync(join(home, "paddock.db"));
+	database.exec(sql);
+	database.close();
+}
 
 async function grep(words: string, folder: string): Promise<boolean> {
 	const search = promisify(execFile)("grep", ["-r", "-l", "-a", "-F", "--", words, folder]);

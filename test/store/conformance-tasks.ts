@@ -1,0 +1,138 @@
+import { describe, expect, type TestContext, test, vi } from "vitest";
+import type { RolloutRequest } from "../../src/model/request.ts";
+import { RolloutRow } from "../../src/model/rollout.ts";
+import { follow } from "../../src/store/follow.ts";
+import { COMPLETED, groupOf, newRollout, request, running, type StoreFixture } from "./conformance.ts";
+
+export interface RestingFixture extends StoreFixture {
+	/** How much rests on disk. */
+	sizeBytes(): Promise<number>;
+	/** Turns what rests there, while nobody has it open, into what the first version left. */
+	backToFirstVersion(): Promise<void>;
+}
+
+/** For both databases; each then says in its own way that it is of version 1. */
+export const TO_FIRST_VERSION = `
+	ALTER TABLE rollout_bodies RENAME COLUMN terms TO request;
+	UPDATE rollout_bodies SET request =
+		'{"task":' || (SELECT body FROM tasks WHERE hash = task_hash) || ',' || substr(request, 2);
+	ALTER TABLE rollout_bodies DROP COLUMN task_hash;
+	DROP TABLE tasks;
+	ALTER TABLE rollouts DROP COLUMN handed_back;
+	ALTER TABLE submissions DROP COLUMN fingerprint;
+`;
+
+const FILE_BYTES = 300_000;
+const N = 20;
+
+/** A task may weigh megabytes and be tried a thousand times: it is kept once, and read only by who needs it. */
+export function taskConformance(
+	name: string,
+	openFixture: (context: TestContext) => Promise<RestingFixture>,
+): void {
+	describe(`${name} keeps a task apart from its rollouts`, () => {
+		test("a submission, its rows and a list of them neither repeat nor read the task", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const shared = largeRequest({ labels: { run: "a" }, priority: 7, sandbox: "docker" });
+			const submission = { rollouts: Array.from({ length: N }, () => newRollout({ request: shared })) };
+			using written = vi.spyOn(JSON, "stringify");
+			using parsed = vi.spyOn(JSON, "parse");
+			const { rollouts } = await store.submit(submission);
+			const { items } = await store.list({}, { limit: N, order: "oldest" });
+			const row = await store.row(items[0]!.id);
+			expect(total(written.mock.results.map((result) => result.value))).toBeLessThan(2 * FILE_BYTES);
+			expect(total(parsed.mock.calls.map(([text]) => text))).toBeLessThan(FILE_BYTES);
+
+			expect(items).toEqual(rollouts);
+			expect(row).toEqual(items[0]);
+			expect(RolloutRow.strict().parse(row)).toMatchObject({
+				id: submission.rollouts[0]!.id,
+				endpoint: { type: "policy", policy: "noop" },
+				sandbox: "docker",
+				mode: "transparent_proxy",
+				priority: 7,
+				labels: { run: "a" },
+			});
+			expect((await store.get(row!.id))?.request).toEqual(shared);
+			expect(await store.row("ro_nobody")).toBeNull();
+		});
+
+		test("a task rests once, however many rollouts and submissions try it", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { task } = largeRequest();
+			for (const priority of [1, 2, 3]) {
+				const again = Array.from({ length: N }, () =>
+					newRollout({ request: request({ task: structuredClone(task), priority }) }),
+				);
+				await store.submit({ rollouts: again });
+				for (const { id } of again) expect((await store.get(id))?.request).toMatchObject({ task, priority });
+			}
+			expect(await fixture.sizeBytes()).toBeLessThan(4 * FILE_BYTES);
+		});
+
+		test("tasks that differ only a little stay apart", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const requests = ["one", "One", "one "].map((instruction) =>
+				request({ task: { id: "t", instruction } }),
+			);
+			const { rollouts } = await store.submit({
+				rollouts: requests.map((each) => newRollout({ request: each })),
+			});
+			const kept = await Promise.all(rollouts.map(async ({ id }) => (await store.get(id))?.request));
+			expect(kept).toEqual(requests);
+		});
+
+		test("who follows a rollout does not read its task again and again", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store, { request: largeRequest() });
+			using parsed = vi.spyOn(JSON, "parse");
+			const types: string[] = [];
+			for await (const event of follow(store, id)) {
+				types.push(event.type);
+				if (event.type === "rollout-start") await store.append(id, 1, [{ type: "note", text: "busy" }]);
+				if (event.type === "note") await store.finish(id, 1, COMPLETED);
+			}
+			expect(types).toEqual(["rollout-queued", "rollout-start", "note", "rollout-end"]);
+			expect(total(parsed.mock.calls.map(([text]) => text))).toBeLessThan(FILE_BYTES);
+		});
+
+		test("a store of the first version is brought up to date with all it holds", async (context) => {
+			await using fixture = await openFixture(context);
+			const strange = 'nul \0, half a pair \ud800, a quote " and a backslash \\';
+			const before = { ...groupOf(3), rollouts: [newRollout({ request: largeRequest() })] };
+			before.rollouts.push(newRollout({ request: request({ task: { id: "odd", instruction: strange } }) }));
+			before.rollouts.push(...Array.from({ length: N }, () => newRollout({ request: largeRequest() })));
+			{
+				await using store = await fixture.open();
+				await store.submit(before);
+				await store.begin(before.rollouts[0]!.id, "worker-1");
+			}
+			await fixture.backToFirstVersion();
+			await using store = await fixture.open();
+			for (const { id, request } of before.rollouts) expect((await store.get(id))?.request).toEqual(request);
+			expect((await store.list({}, { limit: 100, order: "oldest" })).items.map(({ id }) => id)).toEqual(
+				before.rollouts.map(({ id }) => id),
+			);
+			expect(await store.get(before.rollouts[0]!.id)).toMatchObject({ status: "running", handedBack: 0 });
+			expect(await store.begin(before.rollouts[1]!.id, "worker-2")).toMatchObject({ attempt: 1 });
+		});
+	});
+}
+
+/** Its one file is random, so that no database makes it small. */
+function largeRequest(change: Record<string, unknown> = {}): RolloutRequest {
+	return request({
+		task: { id: "large", instruction: "Look.", files: [{ path: "a", content: FILE }] },
+		...change,
+	});
+}
+
+const FILE = Buffer.from(Array.from({ length: FILE_BYTES / 2 }, () => Math.random() * 256)).toString("hex");
+
+function total(texts: unknown[]): number {
+	return texts.reduce<number>((sum, text) => sum + String(text ?? "").length, 0);
+}
