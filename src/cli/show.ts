@@ -45,7 +45,7 @@ export const show: Command = {
 
 /** `last` is the newest; a unique beginning of an id will do. */
 export async function findRollout(paddock: Paddock, asked: string): Promise<string> {
-	if (asked !== "last" && (await paddock.store.get(asked)) !== null) return asked;
+	if (asked !== "last" && (await paddock.store.row(asked)) !== null) return asked;
 	const { items } = await paddock.store.list({}, { limit: 1000 });
 	if (asked === "last" && items[0] !== undefined) return items[0].id;
 	const matching = items.filter((rollout) => rollout.id.startsWith(asked));

@@ -88,7 +88,7 @@ function getMessages(paddock: Paddock): Tool {
 		readOnly: true,
 		async run(value) {
 			const { rollout_id: id } = readArguments(ById, value);
-			const [rollout, transcript] = [await paddock.store.get(id), await paddock.messages(id)];
+			const [rollout, transcript] = [await paddock.store.row(id), await paddock.messages(id)];
 			if (rollout === null || transcript === null)
 				return {
 					rollout_id: id,
@@ -120,7 +120,7 @@ function subscribeEvents(paddock: Paddock): Tool {
 		readOnly: true,
 		async run(value, context) {
 			const { rollout_id: id, cursor, wait_s, limit } = readArguments(SubscribeArguments, value);
-			if ((await paddock.store.get(id)) === null) throw unknownRollout(id);
+			if ((await paddock.store.row(id)) === null) throw unknownRollout(id);
 			const after = cursor ?? 0;
 			await firstEvent(
 				paddock,
@@ -130,7 +130,7 @@ function subscribeEvents(paddock: Paddock): Tool {
 			);
 			context.signal.throwIfAborted();
 			const events = await paddock.store.events(id, { after, limit: limit ?? 200 });
-			const rollout = await paddock.store.get(id);
+			const rollout = await paddock.store.row(id);
 			if (rollout === null) throw unknownRollout(id);
 			return {
 				rollout_id: id,
@@ -157,7 +157,7 @@ function abortRollout(paddock: Paddock): Tool {
 			const { rollout_id: id } = readArguments(ById, value);
 			const aborted = (await paddock.abort({ id })).includes(id);
 			if (aborted) return { rollout_id: id, aborted };
-			const rollout = await paddock.store.get(id);
+			const rollout = await paddock.store.row(id);
 			const reason =
 				rollout === null
 					? "no rollout has this id"
@@ -167,7 +167,7 @@ function abortRollout(paddock: Paddock): Tool {
 	};
 }
 
-function statusOf(rollout: Rollout): z.infer<typeof status> {
+function statusOf(rollout: Pick<Rollout, "status">): z.infer<typeof status> {
 	return rollout.status === "queued" ? "starting" : rollout.status;
 }
 

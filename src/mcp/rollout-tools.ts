@@ -76,7 +76,7 @@ export function rolloutTools(paddock: Paddock): Tool[] {
 			readOnly: true,
 			async run(value, context) {
 				const { rollout_id: id, wait_s } = readArguments(FinalizeArguments, value);
-				if ((await paddock.store.get(id)) === null) throw unknownRollout(id);
+				if ((await paddock.store.row(id)) === null) throw unknownRollout(id);
 				await followToEnd(paddock, id, context, (wait_s ?? 300) * 1000);
 				context.signal.throwIfAborted();
 				return resultOf(paddock, id);

@@ -27,7 +27,7 @@ export async function castEndpoint(
 async function castPolicy(policy: string, trace: string | undefined, rollout: Rollout, deps: Deps) {
 	const { task } = rollout.request;
 	if (trace === undefined) return await deps.policies.cast({ policy, task });
-	const source = await deps.store.get(trace);
+	const source = await deps.store.row(trace);
 	if (source === null)
 		throw new RolloutError("task", "unknown_trace", `there is no rollout ${trace} to replay`);
 	const recorded = (): AsyncIterable<ModelCall> =>

@@ -58,7 +58,7 @@ function watchForAbort(rollout: Rollout, deps: Deps): { signal: AbortSignal } & 
 	const controller = new AbortController();
 	const ask = coalesce(
 		async () => {
-			if ((await deps.store.get(rollout.id))?.abortRequested) controller.abort();
+			if ((await deps.store.row(rollout.id))?.abortRequested) controller.abort();
 		},
 		(error) => deps.warn(`${rollout.id}: could not look for an abort: ${messageOf(error)}`),
 	);

@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { answerPermission, answerQuestion, sendMessage } from "../api/commands.ts";
 import type { Paddock } from "../paddock.ts";
-import { type Door, requireRollout } from "./door.ts";
+import { type Door, requireRow } from "./door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
 
@@ -28,7 +28,7 @@ export function mountCommands(app: OpenAPIHono, door: Door): void {
 type RolloutCommand = Parameters<Paddock["command"]>[1];
 
 async function post(door: Door, id: string, command: RolloutCommand): Promise<{ accepted: true }> {
-	await requireRollout(door, id);
+	await requireRow(door, id);
 	if (await door.paddock.command(id, command)) return { accepted: true };
 	throw new ProblemError(409, "rollout_ended", `rollout ${id} has ended and hears nothing any more`);
 }

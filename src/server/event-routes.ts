@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { type EventPage, getEvents, SSE } from "../api/trace.ts";
 import type { RolloutEvent } from "../model/event.ts";
-import { type Door, requireRollout, stopWith } from "./door.ts";
+import { type Door, requireRow, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
 import { sseResponse } from "./stream.ts";
 
@@ -9,7 +9,7 @@ export function mountEvents(app: OpenAPIHono, door: Door): void {
 	const { paddock, log, keepAliveMs } = door;
 
 	mount(app, getEvents, async ({ params, query, headers, signal, accepts }) => {
-		const rollout = await requireRollout(door, params.id);
+		const rollout = await requireRow(door, params.id);
 		const lastSeen = headers["last-event-id"];
 		const after = lastSeen === undefined ? query.after : Number(lastSeen);
 		const wantsStream = query.format ? query.format === "sse" : accepts(SSE);
@@ -57,7 +57,7 @@ async function pageOfEvents(door: Door, query: EventQuery): Promise<EventPage> {
 				wake = resolve;
 			});
 			// Asked before the events are read: whatever is over by now has all its events.
-			const isOver = (await store.get(id))?.status === "done";
+			const isOver = (await store.row(id))?.status === "done";
 			const items = await store.events(id, { after, limit });
 			const last = items.at(-1);
 			const done = last?.type === "rollout-end" || (!last && isOver);

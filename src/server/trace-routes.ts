@@ -2,7 +2,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getCalls, getCertificate, getMessages, getSamples, NDJSON } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { type Door, requireRollout, stopWith } from "./door.ts";
+import { type Door, requireRollout, requireRow, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
 import { notFound, ProblemError } from "./problem.ts";
 import { certificateOf, samplesOf } from "./samples.ts";
@@ -18,7 +18,7 @@ export function mountTrace(app: OpenAPIHono, door: Door): void {
 	});
 
 	mount(app, getCalls, async ({ params, query, signal, accepts }) => {
-		await requireRollout(door, params.id);
+		await requireRow(door, params.id);
 		const calls = skip(paddock.calls(params.id), query.after);
 		const wantsStream = query.format ? query.format === "ndjson" : accepts(NDJSON);
 		if (wantsStream) return ndjsonResponse(calls, { stop: stopWith(door, signal), log });
