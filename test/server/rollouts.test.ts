@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { ApiError, type Client } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/app.ts";
 import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
@@ -35,6 +35,17 @@ describe("creating", () => {
 		await paddock.complete(rollouts[0]!.id, 1);
 		await paddock.complete(rollouts[1]!.id, 0);
 		expect(await client.group(group!.id)).toMatchObject({ n: 4, done: 2, queued: 2, rewardMean: 0.5 });
+	});
+
+	test("a task with a large file may be tried many times: what is kept and answered does not grow with it", async () => {
+		const files = [{ path: "large.txt", content: "x".repeat(1_000_000) }];
+		const task = { id: "large", instruction: "look", files };
+		const { rollouts, group } = await client.submit({ ...request({ n: 600 }), task });
+		using parsed = vi.spyOn(JSON, "parse");
+		const { items } = await client.list({ group_id: group!.id, limit: 100, order: "oldest" });
+		expect(items).toEqual(rollouts.slice(0, 100));
+		expect(Math.max(...parsed.mock.calls.map(([text]) => text.length))).toBeLessThan(100_000);
+		await client.abortGroup(group!.id);
 	});
 
 	test("the same Idempotency-Key eight times in parallel makes one rollout", async () => {
