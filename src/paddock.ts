@@ -7,6 +7,7 @@ import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
+import { toTimerMs } from "./model/duration.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import { newId } from "./model/id.ts";
 import type { RolloutRequest } from "./model/request.ts";
@@ -131,7 +132,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		},
 		follow: (id, followOptions) => follow(store, id, followOptions),
 		async wait(id, { timeoutMs, signal }) {
-			const clock = AbortSignal.timeout(timeoutMs);
+			const clock = AbortSignal.timeout(toTimerMs(timeoutMs));
 			const until = signal ? AbortSignal.any([signal, clock]) : clock;
 			for await (const event of follow(store, id, { signal: until })) if (event.type === "rollout-end") break;
 			return await store.get(id);

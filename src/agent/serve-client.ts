@@ -2,6 +2,7 @@ import { Agent as HttpAgent, request as httpRequest, type IncomingMessage } from
 import type { Duplex } from "node:stream";
 import { StringDecoder } from "node:string_decoder";
 import { RolloutError } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { AgentMessage } from "./agent.ts";
 
 /** The agent shares the box with `serve`, so no answer is believed to be small. */
@@ -122,7 +123,7 @@ export class ServeClient {
 
 	async #json(method: string, path: string, body?: unknown, timeoutMs = 30_000): Promise<unknown> {
 		const what = `opencode serve: ${method} ${path}`;
-		const signal = AbortSignal.timeout(timeoutMs);
+		const signal = AbortSignal.timeout(toTimerMs(timeoutMs));
 		try {
 			const response = await this.#send(method, path, body, { signal });
 			const text = await readText(response);

@@ -1,4 +1,5 @@
 import { isAbort } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Progress, ToolContext } from "./mcp.ts";
@@ -16,7 +17,7 @@ export async function followToEnd(
 	const signal =
 		timeoutMs === undefined
 			? context.signal
-			: AbortSignal.any([context.signal, AbortSignal.timeout(timeoutMs)]);
+			: AbortSignal.any([context.signal, AbortSignal.timeout(toTimerMs(timeoutMs))]);
 	const report = new ProgressReport(context.onProgress);
 	const heartbeat = setInterval(() => report.send(), HEARTBEAT_MS);
 	try {

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { isAbort } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
@@ -126,7 +127,7 @@ function subscribeEvents(paddock: Paddock): Tool {
 				paddock,
 				id,
 				after,
-				AbortSignal.any([context.signal, AbortSignal.timeout((wait_s ?? 25) * 1000)]),
+				AbortSignal.any([context.signal, AbortSignal.timeout(toTimerMs((wait_s ?? 25) * 1000))]),
 			);
 			context.signal.throwIfAborted();
 			const events = await paddock.store.events(id, { after, limit: limit ?? 200 });

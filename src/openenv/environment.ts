@@ -4,6 +4,7 @@ import type { Log } from "../log.ts";
 import type { Tool, ToolOutput } from "../mcp/mcp.ts";
 import { toText } from "../mcp/result.ts";
 import { type Toolbox, toJsonSchema } from "../mcp/toolbox.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { CallOptions, ToolError, Triple } from "./openenv.ts";
 
 export interface EnvironmentOptions {
@@ -114,7 +115,7 @@ export class Environment {
 
 	async #run(tool: Tool, value: unknown, options: CallOptions): Promise<CallAnswer> {
 		const { timeoutS } = options;
-		const timeout = timeoutS === undefined ? undefined : AbortSignal.timeout(timeoutS * 1000);
+		const timeout = timeoutS === undefined ? undefined : AbortSignal.timeout(toTimerMs(timeoutS * 1000));
 		const signal = timeout === undefined ? options.signal : AbortSignal.any([options.signal, timeout]);
 		try {
 			const output = await tool.run(value, {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { toTimerMs } from "../model/duration.ts";
 import type { ChatRequest } from "./chat.ts";
 import { alternatives, type Chunk, type Completion, type Token } from "./completion.ts";
 
@@ -167,5 +168,5 @@ function usageOf(completion: Completion): object {
 }
 
 async function wait(milliseconds: number, signal: AbortSignal): Promise<void> {
-	if (milliseconds >= 1) await sleep(milliseconds, undefined, { signal });
+	if (milliseconds >= 1) await sleep(toTimerMs(milliseconds), undefined, { signal });
 }

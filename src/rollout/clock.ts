@@ -1,10 +1,8 @@
 import { messageOf, RolloutError } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 
 /** How long work that was told to stop may take to obey before it is left to itself. */
 const STOP_GRACE_MS = 10_000;
-
-/** A longer one would fire at once. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
 
 export interface Limit {
 	ms: number;
@@ -24,7 +22,7 @@ export async function inTime<T>(
 	tooLate: (result: T) => unknown = () => {},
 ): Promise<T> {
 	const over = Promise.withResolvers<never>();
-	const timers = [setTimeout(() => over.reject(late()), Math.min(ms, LONGEST_TIMER_MS))];
+	const timers = [setTimeout(() => over.reject(late()), toTimerMs(ms))];
 	const onAbort = () => timers.push(setTimeout(() => over.reject(signal?.reason), STOP_GRACE_MS));
 	if (signal?.aborted) onAbort();
 	signal?.addEventListener("abort", onAbort);

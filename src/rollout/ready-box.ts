@@ -3,6 +3,7 @@ import type { Agent, BootedAgent } from "../agent/agent.ts";
 import { AGENT_FOLDERS } from "../agent/opencode-config.ts";
 import { RolloutError, within } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { AGENT_LOG_DIR, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
@@ -58,7 +59,7 @@ export async function openBox(
 	const { task } = request;
 	const { gateway } = deps;
 	const ms = task.clocks.createS * 1000;
-	const clock = AbortSignal.timeout(ms);
+	const clock = AbortSignal.timeout(toTimerMs(ms));
 	const late = (cause?: unknown) => {
 		const message = `the ${request.sandbox} sandbox did not open within ${task.clocks.createS} s`;
 		return new RolloutError("sandbox", "sandbox_open_timeout", message, { retryable: true, cause });

@@ -1,6 +1,7 @@
 import type { AgentEnd, AgentListener, AgentRun } from "../agent/agent.ts";
 import { messageOf, RolloutError, within } from "../errors.ts";
 import type { Tap } from "../gateway/gateway.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
@@ -49,7 +50,9 @@ export async function solve(
 		onStop: (stop) => halt.halt(stop),
 	});
 	using _abort = halt.on(signal, { type: "aborted" });
-	using _clock = halt.on(AbortSignal.timeout(request.task.clocks.agentS * 1000), { type: "timeout" });
+	using _clock = halt.on(AbortSignal.timeout(toTimerMs(request.task.clocks.agentS * 1000)), {
+		type: "timeout",
+	});
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
 	const attendant = new Attendant(rollout, deps.store, record);

@@ -1,5 +1,6 @@
 import type { Duplex, Writable } from "node:stream";
 import { messageOf, RolloutError } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { Control, Operation } from "./control.ts";
 import { encodeFrame, FROM_BOX, readFrames, TO_BOX } from "./frames.ts";
 import type { ExecOptions, ExecResult } from "./sandbox.ts";
@@ -57,7 +58,8 @@ class Watch {
 		this.#signal = options.signal;
 		this.#signal?.addEventListener("abort", this.#abort);
 		if (this.#signal?.aborted) this.#abort();
-		if (options.timeoutMs !== undefined) this.#timers.push(setTimeout(this.#expire, options.timeoutMs));
+		if (options.timeoutMs !== undefined)
+			this.#timers.push(setTimeout(this.#expire, toTimerMs(options.timeoutMs)));
 	}
 
 	stop(): void {

@@ -1,5 +1,6 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { type EventPage, getEvents, SSE } from "../api/trace.ts";
+import { toTimerMs } from "../model/duration.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import { type Door, requireRow, stopWith } from "./door.ts";
 import { mount } from "./mount.ts";
@@ -47,7 +48,7 @@ async function pageOfEvents(door: Door, query: EventQuery): Promise<EventPage> {
 	const { store } = door.paddock;
 	const { id, after, limit } = query;
 	const stop = stopWith(door, query.signal);
-	const timer = setTimeout(() => stop.abort(), query.wait_s * 1000);
+	const timer = setTimeout(() => stop.abort(), toTimerMs(query.wait_s * 1000));
 	let wake = () => {};
 	using _ = store.watch(id, () => wake());
 	stop.signal.addEventListener("abort", () => wake());

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { type Config, loadConfig } from "../../src/config.ts";
 import { toResult } from "../../src/export/result.ts";
 import type { ModelCall } from "../../src/model/call.ts";
+import { toTimerMs } from "../../src/model/duration.ts";
 import { newId } from "../../src/model/id.ts";
 import type { RolloutRequest } from "../../src/model/request.ts";
 import type { Group } from "../../src/model/rollout.ts";
@@ -84,7 +85,7 @@ function reading(store: Store): Pick<Paddock, "follow" | "wait" | "result" | "me
 	return {
 		follow: (id, options = {}) => follow(store, id, options),
 		async wait(id, { timeoutMs, signal }) {
-			const limit = AbortSignal.timeout(timeoutMs);
+			const limit = AbortSignal.timeout(toTimerMs(timeoutMs));
 			for await (const _ of follow(store, id, { signal: signal ? AbortSignal.any([signal, limit]) : limit }));
 			return await store.get(id);
 		},

@@ -16,6 +16,19 @@ test("files the agent made unreadable do not keep the verifier from its verdict"
 	expect(end).toMatchObject({ outcome: "completed", reward: 1, failure: null });
 });
 
+test("clocks may be fractions, however fine", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer"));
+	const fine = {
+		createS: 20.12345,
+		setupS: 20.12345,
+		agentS: 20.12345,
+		verifyS: 20.12345,
+		teardownS: 20.12345,
+	};
+	const end = await stage.play(task({ setup: ["true"], verify: ["grep -q 42 answer"], clocks: fine }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1, failure: null });
+});
+
 test("an agent that removes its workdir gets its verdict all the same", async () => {
 	await using stage = await openStage(scriptAgent('cd / && rm -rf "$HOME/workdir"'));
 	const end = await stage.play(task({ verify: ["test -e answer"], clocks }));
