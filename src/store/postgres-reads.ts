@@ -139,7 +139,7 @@ export class PostgresReads {
 	async events(id: string, options: { after: number; limit: number }): Promise<RolloutEvent[]> {
 		const rows = await this.#rows<EventRow>(
 			`SELECT seq, at, body FROM events
-			WHERE rollout = (SELECT position FROM rollouts WHERE id = $1) AND seq > $2 ORDER BY seq LIMIT $3`,
+			WHERE rollout = (SELECT position FROM rollouts WHERE id = $1) AND seq > $2::bigint ORDER BY seq LIMIT $3`,
 			[id, options.after, options.limit],
 		);
 		return rows.map((row) => toEvent(id, row));

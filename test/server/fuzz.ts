@@ -35,7 +35,7 @@ export function valid(schema: Schema, components: Record<string, Schema>, dice: 
 		const length = Math.max(least, depth > 4 ? 0 : dice.roll(3));
 		return Array.from({ length }, () => valid(schema.items as Schema, components, dice, depth + 1));
 	}
-	if (type === "integer" || type === "number") return validNumber(schema, dice);
+	if (type === "integer" || type === "number") return validNumber(schema, type, dice);
 	if (type === "boolean") return dice.roll(2) === 1;
 	if (type === "null") return null;
 	return validText(schema, dice);
@@ -49,15 +49,25 @@ function validObject(schema: Schema, components: Record<string, Schema>, dice: D
 	return Object.fromEntries(entries);
 }
 
-function validNumber(schema: Schema, dice: Dice): number {
+/** Mostly small and whole; now and then as large as it may be, about the size of a column or a timer, or a fine fraction. */
+function validNumber(schema: Schema, type: "integer" | "number", dice: Dice): number {
 	const least = Number(schema.minimum ?? schema.exclusiveMinimum ?? 1);
-	return Math.min(Math.ceil(least) + 1 + dice.roll(3), Number(schema.maximum ?? Number.MAX_SAFE_INTEGER));
+	const most = Number(schema.maximum ?? schema.exclusiveMaximum ?? Number.MAX_SAFE_INTEGER);
+	const small = Math.min(Math.ceil(least) + 1 + dice.roll(3), most);
+	const kind = dice.roll(8);
+	if (kind === 0) return "exclusiveMaximum" in schema ? small : most;
+	if (kind === 1) return Math.min(Math.max(small, 2 ** 31 + dice.roll(2 ** 20)), most);
+	if (type === "number" && kind < 5)
+		return Math.min(Math.max(least, 0) + 0.01234567 * (1 + dice.roll(1000)), most);
+	return small;
 }
 
 /** Some of them mean something somewhere, so that a request now and then passes every check. */
 const WORDS = ["noop", "oracle", "http://127.0.0.1:9/v1", "abc"];
 
 function validText(schema: Schema, dice: Dice): string {
+	// Of all patterns only those for numbers can be met by luck.
+	if (String(schema.pattern ?? "").startsWith("^\\d")) return "9".repeat(1 + dice.roll(15));
 	return dice.pick(WORDS).slice(0, Number(schema.maxLength ?? 100));
 }
 

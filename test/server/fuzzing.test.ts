@@ -28,13 +28,19 @@ const operations = Object.entries(document.paths ?? {}).flatMap(([path, item]) =
 const writes = operations.filter(({ operation }) => operation.requestBody);
 const reads = operations.filter(({ method }) => method === "get");
 
+const asked = operations.filter(
+	({ operation }) => operation.parameters?.some(isFree) && !operation.requestBody,
+);
+
 const SEED = 20_261_115;
 const ROUNDS = 250;
+const QUERY_ROUNDS = 40;
 
 describe.each(["embedded", "postgres"])("on the %s store", (backend) => {
 	const owned = new AsyncDisposableStack();
 	let app: ReturnType<typeof createApp>;
 	let rolloutId: string;
+	let endedId: string;
 
 	beforeAll(async () => {
 		if (backend === "postgres" && findPostgres() === null) return;
@@ -46,6 +52,9 @@ describe.each(["embedded", "postgres"])("on the %s store", (backend) => {
 		app = createApp(owned.use(await openPaddock(config)));
 		const made = await postJson(app, "/api/v1/rollouts", request());
 		rolloutId = ((await made.json()) as { rollouts: { id: string }[] }).rollouts[0]!.id;
+		const ended = await postJson(app, "/api/v1/rollouts", request());
+		endedId = ((await ended.json()) as { rollouts: { id: string }[] }).rollouts[0]!.id;
+		await app.request(`/api/v1/rollouts/${endedId}/abort`, { method: "POST" });
 	});
 	afterAll(() => owned.disposeAsync());
 
@@ -73,6 +82,17 @@ describe.each(["embedded", "postgres"])("on the %s store", (backend) => {
 		expect(answers.filter((answer) => answer.status === 201).length).toBeGreaterThan(3);
 	});
 
+	test.for(asked)("$method $path answers no query within its schema with a 500", async (route, context) => {
+		if (backend === "postgres") requirePostgres(context);
+		const dice = new Dice(SEED);
+		for (let round = 0; round < QUERY_ROUNDS; round++) {
+			// Of a rollout that has ended nothing is waited for, however long the query would wait.
+			const { url, headers } = withinSchema(route, endedId, dice);
+			const answer = app.request(url, { method: route.method.toUpperCase(), headers });
+			await expectNoBug(answer, `${url} ${JSON.stringify(headers)}`);
+		}
+	});
+
 	test.for(reads)("$method $path answers no strange query or id with a 500", async (route, context) => {
 		if (backend === "postgres") requirePostgres(context);
 		for (const url of strangeUrls(route, rolloutId)) await expectNoBug(app.request(url), url);
@@ -89,6 +109,22 @@ async function expectNoBug(answer: Response | Promise<Response>, sent: string): 
 	const { status } = await problemOf(response);
 	expect({ sent, isCallers: status >= 400 && status < 500, status }).toMatchObject({ isCallers: true });
 	return true;
+}
+
+function isFree(parameter: { in: string }): boolean {
+	return parameter.in === "query" || parameter.in === "header";
+}
+
+function withinSchema({ path, operation }: (typeof operations)[number], id: string, dice: Dice) {
+	const query = new URLSearchParams();
+	const headers: Record<string, string> = {};
+	for (const parameter of (operation.parameters ?? []).filter(isFree)) {
+		if (dice.roll(3) === 0) continue;
+		const value = String(valid(parameter.schema, components, dice));
+		if (parameter.in === "query") query.set(parameter.name, value);
+		else headers[parameter.name] = value;
+	}
+	return { url: `${path.replace("{id}", id).replace("{name}", "diff.patch")}?${query}`, headers };
 }
 
 const STRANGE = [
