@@ -38,8 +38,10 @@ import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import { type FollowOptions, followEvents } from "./events.ts";
 import { readNdjson } from "./lines.ts";
 import { type ClientOptions, callRoute, type Input, type Loose, openRoute } from "./request.ts";
+import { type RetryOptions, retried } from "./retry.ts";
 
 export { ApiError, type ClientOptions } from "./request.ts";
+export { type RetryOptions, retried } from "./retry.ts";
 
 export type Client = ReturnType<typeof createClient>;
 
@@ -58,10 +60,14 @@ type Signal = { signal?: AbortSignal | undefined };
 
 function rollouts(options: ClientOptions) {
 	return {
-		/** Without an idempotency key one is made, so that a lost answer can be asked for again. */
-		submit(body: z.input<typeof RolloutCreate>, { signal }: Signal = {}) {
+		/**
+		 * Waits out lost connections and a full queue. Without an idempotency key one is made, so that a repeat is harmless.
+		 */
+		submit(body: z.input<typeof RolloutCreate>, retry: RetryOptions = {}) {
+			const { signal } = retry;
 			const idempotencyKey = body.idempotencyKey ?? newKey();
-			return retried(() => callRoute(options, createRollouts, { body: { ...body, idempotencyKey }, signal }));
+			const send = () => callRoute(options, createRollouts, { body: { ...body, idempotencyKey }, signal });
+			return retried(send, retry);
 		},
 		list: (query: Loose<Query<typeof listRollouts>> = {}) => callRoute(options, listRollouts, { query }),
 		/** All of them, page by page. */
@@ -128,9 +134,12 @@ function groups(options: ClientOptions) {
 		group: (id: string) => callRoute(options, getGroup, { params: { id } }),
 		groups: (query: Input<typeof listGroups>["query"] = {}) => callRoute(options, listGroups, { query }),
 		abortGroup: (id: string) => callRoute(options, abortGroup, { params: { id } }),
-		submitBatch(body: z.input<typeof BatchCreate>, { signal }: Signal = {}) {
+		/** All of it or nothing; waits like `submit`. */
+		submitBatch(body: z.input<typeof BatchCreate>, retry: RetryOptions = {}) {
+			const { signal } = retry;
 			const idempotencyKey = body.idempotencyKey ?? newKey();
-			return retried(() => callRoute(options, createBatch, { body: { ...body, idempotencyKey }, signal }));
+			const send = () => callRoute(options, createBatch, { body: { ...body, idempotencyKey }, signal });
+			return retried(send, retry);
 		},
 		batch: (id: string) => callRoute(options, getBatch, { params: { id } }),
 		batches: (query: Input<typeof listBatches>["query"] = {}) => callRoute(options, listBatches, { query }),
@@ -146,20 +155,6 @@ function machine(options: ClientOptions) {
 		endpoints: () => callRoute(options, listEndpoints),
 		sandboxes: () => callRoute(options, listSandboxes),
 	};
-}
-
-const TRIES = 3;
-
-/** Only for what carries an idempotency key: a request whose answer got lost is sent again. */
-async function retried<T>(send: () => Promise<T>): Promise<T> {
-	for (let attempt = 1; ; attempt++) {
-		try {
-			return await send();
-		} catch (error) {
-			// fetch reports a broken connection as a TypeError; an answer, even a refusal, is an ApiError.
-			if (!(error instanceof TypeError) || attempt === TRIES) throw error;
-		}
-	}
 }
 
 function newKey(): string {

@@ -1,6 +1,7 @@
 import { getEvents, SSE } from "../api/trace.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import { readLines } from "./lines.ts";
+import { Backoff, pause } from "./pause.ts";
 import { ApiError, type ClientOptions, openRoute } from "./request.ts";
 
 export interface FollowOptions {
@@ -13,8 +14,6 @@ export interface FollowOptions {
 
 /** The server speaks at least every 15 s; a line silent for longer is dead, whatever TCP thinks. */
 const SILENCE_MS = 45_000;
-const FIRST_DELAY_MS = 100;
-const LAST_DELAY_MS = 5_000;
 
 /** Every event once and in order, until the end event; lost connections are taken up where they broke. */
 export async function* followEvents(
@@ -25,14 +24,14 @@ export async function* followEvents(
 	const { signal, giveUpAfterMs = 60_000 } = options;
 	let last = options.after ?? 0;
 	let heardAt = Date.now();
-	let delayMs = FIRST_DELAY_MS;
+	const backoff = new Backoff();
 	while (!signal?.aborted) {
 		try {
 			for await (const event of openStream(client, id, last, signal)) {
 				if (event.seq <= last) continue;
 				last = event.seq;
 				heardAt = Date.now();
-				delayMs = FIRST_DELAY_MS;
+				backoff.reset();
 				yield event;
 				if (event.type === "rollout-end") return;
 			}
@@ -42,8 +41,7 @@ export async function* followEvents(
 			if (signal?.aborted) return;
 			if (isFinal(error) || Date.now() - heardAt > giveUpAfterMs) throw error;
 		}
-		await pause(delayMs, signal);
-		delayMs = Math.min(delayMs * 2, LAST_DELAY_MS);
+		await pause(backoff.next(), signal);
 	}
 }
 
@@ -90,12 +88,4 @@ async function hasEnded(
 /** The server understood and refused; asking again changes nothing. */
 function isFinal(error: unknown): boolean {
 	return error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
-}
-
-async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-	const { promise, resolve } = Promise.withResolvers<void>();
-	const timer = setTimeout(resolve, ms);
-	signal?.addEventListener("abort", () => resolve(), { once: true });
-	await promise;
-	clearTimeout(timer);
 }

@@ -96,8 +96,7 @@ function headersOf<R extends Route>(options: ClientOptions, input: Input<R>): Re
 async function toApiError(response: Response): Promise<ApiError> {
 	const text = await response.text();
 	const problem = Problem.safeParse(parseJson(text));
-	const retryAfter = Number(response.headers.get("retry-after"));
-	const retryAfterS = Number.isFinite(retryAfter) && retryAfter > 0 ? retryAfter : null;
+	const retryAfterS = toSeconds(response.headers.get("retry-after"));
 	if (problem.success)
 		return new ApiError(response.status, problem.data.code, problem.data.detail, retryAfterS);
 	return new ApiError(
@@ -106,6 +105,15 @@ async function toApiError(response: Response): Promise<ApiError> {
 		`HTTP ${response.status}: ${text.slice(0, 200)}`,
 		retryAfterS,
 	);
+}
+
+/** Retry-After is a number of seconds or a date. */
+function toSeconds(retryAfter: string | null): number | null {
+	if (retryAfter === null) return null;
+	const seconds = /^\s*\d+\s*$/.test(retryAfter)
+		? Number(retryAfter)
+		: (Date.parse(retryAfter) - Date.now()) / 1000;
+	return seconds > 0 ? seconds : null;
 }
 
 function parseJson(text: string): unknown {

@@ -21,6 +21,17 @@ function clientWith(fetch: (url: string, init: RequestInit) => Promise<Response>
 	return createClient({ baseUrl: "http://localhost/", token, fetch });
 }
 
+function busy(retryAfter?: string): Response {
+	const problem = {
+		type: "urn:paddock:queue_full",
+		title: "",
+		status: 429,
+		code: "queue_full",
+		detail: "full",
+	};
+	return Response.json(problem, { status: 429, headers: retryAfter ? { "retry-after": retryAfter } : {} });
+}
+
 describe("lines", () => {
 	test("are the same however the network cuts them", async () => {
 		const bytes = new TextEncoder().encode('{"a":"ünï"}\r\n\n{"b":2}\nlast');
@@ -69,6 +80,70 @@ describe("requests", () => {
 		expect(error).toBeInstanceOf(ApiError);
 		expect(error).toMatchObject({ status: 401, code: "token_wrong" });
 		expect(sent).toBe(1);
+	});
+
+	test.each([
+		["7", 7],
+		[new Date(Date.now() + 1e9).toUTCString(), 60],
+	])(
+		"a full queue that says Retry-After: %s is asked again after %d s or a little more",
+		async (retryAfter, seconds) => {
+			const client = clientWith(async () => busy(retryAfter));
+			const enough = new AbortController();
+			const delays: number[] = [];
+			const onWait = (_error: unknown, delayMs: number) => {
+				delays.push(delayMs);
+				enough.abort(new Error("enough"));
+			};
+			await expect(client.submit(request, { noMoreTries: enough.signal, onWait })).rejects.toThrow("enough");
+			expect(delays).toHaveLength(1);
+			expect(delays[0]! / 1000).toBeGreaterThanOrEqual(seconds);
+			expect(delays[0]! / 1000).toBeLessThanOrEqual(seconds * 1.25);
+		},
+	);
+
+	test("a full queue is waited for, with the same idempotency key", async () => {
+		const bodies: string[] = [];
+		const client = clientWith(async (url, init) => {
+			bodies.push(String(init.body));
+			return bodies.length < 3 ? busy() : await app.request(url, init);
+		});
+		expect((await client.submit(request)).rollouts).toHaveLength(1);
+		expect(bodies).toHaveLength(3);
+		expect(new Set(bodies).size).toBe(1);
+	});
+
+	test("a request under way when no more tries are wanted is answered all the same", async () => {
+		const enough = new AbortController();
+		const client = clientWith(async (url, init) => {
+			enough.abort();
+			init.signal?.throwIfAborted();
+			return await app.request(url, init);
+		});
+		expect((await client.submit(request, { noMoreTries: enough.signal })).rollouts).toHaveLength(1);
+	});
+
+	test("waiting has an end: the last error is thrown", async () => {
+		const full = clientWith(async () => busy("10"));
+		await expect(full.submit(request, { queueForMs: 5_000 })).rejects.toMatchObject({ code: "queue_full" });
+		const gone = clientWith(() => Promise.reject(new TypeError("fetch failed")));
+		await expect(gone.submit(request, { giveUpAfterMs: 0 })).rejects.toThrow("fetch failed");
+	});
+
+	test("pauses after broken connections grow, and differ from one waiter to the next", async () => {
+		const waiter = async () => {
+			const delays: number[] = [];
+			const client = clientWith(() => Promise.reject(new TypeError("fetch failed")));
+			const enough = new AbortController();
+			const onWait = (_error: unknown, delayMs: number) => {
+				if (delays.push(delayMs) === 3) enough.abort();
+			};
+			await client.submit(request, { noMoreTries: enough.signal, onWait }).catch(() => {});
+			return delays;
+		};
+		const [one, other] = await Promise.all([waiter(), waiter()]);
+		expect(one).not.toEqual(other);
+		expect(one[2]).toBeGreaterThan(one[0]!);
 	});
 
 	test("an answer of something that is no Paddock is said so", async () => {

@@ -155,7 +155,7 @@ describe("creating", () => {
 		expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0);
 		expect(await problemOf(refused)).toMatchObject({ status: 429, code: "queue_full" });
 		const error = await clientOf(crowded)
-			.submit(request())
+			.submit(request(), { queueForMs: 0 })
 			.catch((reason: unknown) => reason);
 		expect(error).toBeInstanceOf(ApiError);
 		expect(error).toMatchObject({ code: "queue_full", retryAfterS: 10 });
