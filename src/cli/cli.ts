@@ -10,6 +10,7 @@ import { mcp } from "./mcp.ts";
 import { policy } from "./policy.ts";
 import { run } from "./run.ts";
 import { serveCommand } from "./serve.ts";
+import { ServerTrouble } from "./server-trouble.ts";
 import { show } from "./show.ts";
 import { printable } from "./style.ts";
 import { didYouMean } from "./suggest.ts";
@@ -50,6 +51,7 @@ export async function main(argv: readonly string[], console: Console): Promise<n
 			return 1;
 		}
 		printLine(console.stderr, `paddock: ${printable(messageOf(error))}`);
+		if (error instanceof ServerTrouble) return 1;
 		if (error instanceof Error && error.stack) printLine(console.stderr, printable(error.stack));
 		return 1;
 	}

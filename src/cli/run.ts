@@ -9,16 +9,18 @@ import { POLICY_NAMES } from "../policy/names.ts";
 import { loadTasks } from "../task/load.ts";
 import type { Arguments, Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
-import { openDisplay } from "./display.ts";
+import { type Display, openDisplay } from "./display.ts";
 import { plural } from "./figures.ts";
 import { type Interrupt, onInterrupt } from "./interrupt.ts";
 import { MODEL_OPTIONS, toEndpointSpec } from "./model-options.ts";
 import { warnOn } from "./open.ts";
-import { advance, newRow, type Row } from "./progress.ts";
+import { advance, type Row } from "./progress.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
 import { openLocalRunner, type Runner } from "./runner.ts";
 import { openServerRunner } from "./server-runner.ts";
+import { toServerTrouble } from "./server-trouble.ts";
+import { submitAll } from "./submit-all.ts";
 
 export const run: Command = {
 	name: "run",
@@ -39,7 +41,10 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
 		json: { help: "one JSON object per rollout on stdout, and nothing else there" },
 		out: { value: "<folder>", help: "also write result, transcript and files of each rollout there" },
-		server: { value: "<url>", help: "run on this Paddock server instead of in this process" },
+		server: {
+			value: "<url>",
+			help: "run on this Paddock server instead of in this process; several tasks are one batch",
+		},
 	},
 	examples: [
 		{
@@ -60,7 +65,11 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		// Warnings go wherever the display is by then.
 		const speaker = { say: warnOn(console) };
 		await using runner = await openRunner(plan, console, (message) => speaker.say(message));
-		return await carryOut(plan, runner, console, speaker);
+		try {
+			return await carryOut(plan, runner, console, speaker);
+		} catch (error) {
+			throw plan.server === undefined ? error : toServerTrouble(error, plan.server);
+		}
 	},
 };
 
@@ -120,7 +129,7 @@ function toRequest(
 }
 
 function openRunner(plan: Plan, console: Console, warn: (message: string) => void): Promise<Runner> {
-	if (plan.server !== undefined) return openServerRunner(plan.server, console.env, plan.config);
+	if (plan.server !== undefined) return openServerRunner(plan.server, console.env, plan.config, warn);
 	return openLocalRunner(plan.config, warn);
 }
 
@@ -130,7 +139,12 @@ async function carryOut(
 	console: Console,
 	speaker: { say: (message: string) => void },
 ): Promise<number> {
-	const rows = await submitAll(plan, runner);
+	const submission = await submitAll(plan, runner, speaker.say);
+	const { rows } = submission;
+	if (submission.interrupt !== null) {
+		printLine(console.stderr, "Stopped before everything was submitted.");
+		return submission.interrupt.exitCode;
+	}
 	const results: RolloutResult[] = [];
 	let interrupt: Interrupt | null = null;
 	{
@@ -146,36 +160,44 @@ async function carryOut(
 			for (const row of unfinished) runner.abort(row.id).catch((error: Error) => display.say(error.message));
 		});
 		await runner.start();
-		await Promise.all(
-			[...rows.values()].map(async (first) => {
-				for await (const event of runner.follow(first.id)) {
-					const before = rows.get(first.id)!;
-					const row = advance(before, event);
-					rows.set(first.id, row);
-					display.update(row, before);
-				}
-				const result = await runner.result(first.id);
-				if (result === null) throw new Error(`rollout ${first.id} is gone from the store`);
-				results.push(result);
-				if (plan.out !== undefined) await saveResult(plan.out, result, runner.files(first.id));
-				if (plan.json) printLine(console.stdout, JSON.stringify(result));
-			}),
-		);
+		const watching = [...rows.keys()].map(async (id) => {
+			const result = await watch(id, rows, runner, display);
+			results.push(result);
+			if (plan.out !== undefined) await saveResult(plan.out, result, runner.files(id));
+			if (plan.json) printLine(console.stdout, JSON.stringify(result));
+		});
+		await Promise.all(watching).catch((error: unknown) => {
+			if (plan.server !== undefined) display.say(whatGoesOn(rows, plan.server));
+			throw error;
+		});
 	}
 	speaker.say = warnOn(console);
 	if (!plan.json) showResults([...rows.values()], console, plan.server);
 	return exitCode(results, interrupt, console);
 }
 
-async function submitAll(plan: Plan, runner: Runner): Promise<Map<string, Row>> {
-	const rows = new Map<string, Row>();
-	for (const request of plan.requests) {
-		const rollouts = await runner.submit(request, plan.n);
-		rollouts.forEach(({ id }, index) => {
-			rows.set(id, newRow(id, plan.n === 1 ? request.task.id : `${request.task.id} #${index + 1}`));
-		});
+/** Keeps the rollout's row up to date until it ends. */
+async function watch(
+	id: string,
+	rows: Map<string, Row>,
+	runner: Runner,
+	display: Display,
+): Promise<RolloutResult> {
+	for await (const event of runner.follow(id)) {
+		const before = rows.get(id)!;
+		const row = advance(before, event);
+		rows.set(id, row);
+		display.update(row, before);
 	}
-	return rows;
+	const result = await runner.result(id);
+	if (result === null) throw new Error(`rollout ${id} is gone from the store`);
+	return result;
+}
+
+/** A server does not need us to go on: whoever stops watching is told what to look for there. */
+function whatGoesOn(rows: ReadonlyMap<string, Row>, server: string): string {
+	const unfinished = [...rows.values()].filter((row) => row.phase !== "done");
+	return `No longer watched, but not ended at ${server}: ${unfinished.map((row) => row.id).join(" ")}`;
 }
 
 function exitCode(results: readonly RolloutResult[], interrupt: Interrupt | null, console: Console): number {

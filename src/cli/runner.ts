@@ -3,15 +3,23 @@ import { UsageError } from "../errors.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
-import type { RolloutRow } from "../model/rollout.ts";
 import { Providers } from "../providers.ts";
 import { openHere } from "./open.ts";
+
+/** A rollout that was accepted. */
+export interface Submitted {
+	id: string;
+	taskId: string;
+	/** Its place among the rollouts of its task, from 0. */
+	index: number;
+}
 
 /** Where rollouts run: in this process, or on a server. */
 export interface Runner extends AsyncDisposable {
 	/** Rollouts an earlier process left unfinished; they go on beside ours. */
 	readonly leftOver: number;
-	submit(request: RolloutRequest, n: number): Promise<{ id: string }[]>;
+	/** `n` rollouts of each, told one by one as they are accepted. Once `stop` has fired, nothing more is submitted. */
+	submit(requests: readonly RolloutRequest[], n: number, stop?: AbortSignal): AsyncIterable<Submitted>;
 	/** Starts working on what was submitted. */
 	start(): Promise<void>;
 	follow(id: string): AsyncIterable<RolloutEvent>;
@@ -31,7 +39,13 @@ export async function openLocalRunner(config: Config, warn: (message: string) =>
 	const owned = stack.move();
 	return {
 		leftOver: queued + running,
-		submit: async (request, n) => (await paddock.submit(request, { n })).rollouts.map(toId),
+		async *submit(requests, n, stop) {
+			for (const request of requests) {
+				stop?.throwIfAborted();
+				const { rollouts } = await paddock.submit(request, { n });
+				yield* rollouts.map(({ id }, index) => ({ id, taskId: request.task.id, index }));
+			}
+		},
 		async start() {
 			owned.use(await paddock.work({ capacity: config.concurrency }));
 		},
@@ -59,8 +73,4 @@ async function requireSandbox({ sandbox: backend, env }: Config): Promise<void> 
 		`The sandbox "${backend}" is not available here${why} (${fix}).`,
 		"sandbox_unavailable",
 	);
-}
-
-function toId(rollout: RolloutRow): { id: string } {
-	return { id: rollout.id };
 }

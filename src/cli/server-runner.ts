@@ -1,12 +1,18 @@
-import { ApiError, type Client, createClient } from "../client/client.ts";
-import { messageOf, UsageError } from "../errors.ts";
+import { ApiError, type Client, createClient, retried } from "../client/client.ts";
+import { UsageError } from "../errors.ts";
 import type { Runner } from "./runner.ts";
+import { submitToServer } from "./server-submit.ts";
+import { connectionCause, refusal } from "./server-trouble.ts";
+
+/** A person who looks at it can stop it; a script that nobody looks at must end some day. */
+const QUEUE_FOR_MS = 24 * 3600 * 1000;
 
 /** A Paddock server elsewhere does the work; this process only asks and shows. */
 export async function openServerRunner(
 	url: string,
 	env: Record<string, string | undefined>,
 	wanted: { sandbox: string },
+	warn: (message: string) => void,
 ): Promise<Runner> {
 	if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
 		throw new UsageError(
@@ -18,17 +24,18 @@ export async function openServerRunner(
 	await requireServer(client, url, wanted.sandbox);
 	return {
 		leftOver: 0,
-		async submit(request, n) {
-			const { rollouts } = await client.submit({ ...request, n });
-			return rollouts.map(({ id }) => ({ id }));
+		submit(requests, n, noMoreTries) {
+			const retry = { noMoreTries, queueForMs: QUEUE_FOR_MS, onWait: sayWhy(url, warn) };
+			return submitToServer(client, requests, n, retry);
 		},
 		// The server's own workers have begun already.
 		start: async () => {},
 		follow: (id) => client.events(id),
-		result: (id) => client.result(id),
+		result: (id) => retried(() => client.result(id)),
 		abort: (id) => client.abort(id),
 		async *files(id) {
-			for (const name of (await client.files(id)).blobs) yield { name, data: await client.blob(id, name) };
+			const { blobs } = await retried(() => client.files(id));
+			for (const name of blobs) yield { name, data: await retried(() => client.blob(id, name)) };
 		},
 		[Symbol.asyncDispose]: async () => {},
 	};
@@ -45,16 +52,21 @@ async function requireServer(client: Client, url: string, sandbox: string): Prom
 		);
 	} catch (error) {
 		if (error instanceof UsageError) throw error;
-		if (error instanceof ApiError) {
-			const hint = error.status === 401 ? " Set PADDOCK_TOKEN to its token." : "";
-			throw new UsageError(`${url} refused: ${error.message}.${hint}`, "server_refused");
-		}
-		throw new UsageError(`No Paddock server answers at ${url} (${causeOf(error)}).`, "server_unreachable");
+		if (error instanceof ApiError) throw new UsageError(refusal(error, url), "server_refused");
+		const why = connectionCause(error);
+		throw new UsageError(`No Paddock server answers at ${url} (${why}).`, "server_unreachable");
 	}
 }
 
-/** fetch hides the reason one level down. */
-function causeOf(error: unknown): string {
-	const cause = error instanceof Error ? error.cause : undefined;
-	return messageOf(cause ?? error) || "no connection";
+/** Each reason once, however often it is waited for. */
+function sayWhy(url: string, warn: (message: string) => void): (error: unknown) => void {
+	const said = new Set<string>();
+	return (error) => {
+		const isQueueFull = error instanceof ApiError && error.status === 429;
+		const why = isQueueFull
+			? `The queue of ${url} is full; waiting for room (Ctrl-C stops).`
+			: `${url} does not answer right now; trying again.`;
+		if (!said.has(why)) warn(why);
+		said.add(why);
+	};
 }

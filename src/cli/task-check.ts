@@ -73,8 +73,9 @@ async function tryAll(tasks: readonly Task[], console: Console): Promise<Map<str
 }
 
 async function rewardOf(request: RolloutRequest, runner: Runner): Promise<number | null> {
-	const [rollout] = await runner.submit(request, 1);
-	for await (const event of runner.follow(rollout!.id)) if (event.type === "rollout-end") return event.reward;
+	for await (const { id } of runner.submit([request], 1)) {
+		for await (const event of runner.follow(id)) if (event.type === "rollout-end") return event.reward;
+	}
 	return null;
 }
 
