@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { setFlagsFromString } from "node:v8";
-import { findBundledNode, isNodeNewEnough, runInForeground } from "../scripts/node24.mjs";
+import { findBundledNode, isNodeNewEnough, runInForeground, whenOrphaned } from "../scripts/node24.mjs";
 
 if (isNodeNewEnough()) {
 	// Compiled code is kept between starts: a server then begins with a third less memory. Not in the shared
@@ -12,7 +12,7 @@ if (isNodeNewEnough()) {
 	// A young generation that does not grow: about 25 MB less for a server.
 	setFlagsFromString("--semi-space-growth-factor=1");
 	nodeModule.enableCompileCache(join(homedir(), ".cache", "paddock", "compiled"));
-	stopWithLauncher();
+	stopWithStarter();
 	await import("../src/main.ts");
 } else {
 	const node = findBundledNode();
@@ -26,9 +26,14 @@ if (isNodeNewEnough()) {
 	process.exit(await runInForeground(node, [self, ...process.argv.slice(2)], { channel: true }));
 }
 
-/** Started by an older Node that was then killed outright: end in good order instead of running on alone. */
-function stopWithLauncher() {
-	if (!process.connected) return;
-	process.once("disconnect", () => process.kill(process.pid, "SIGTERM"));
+/**
+ * Whoever started us is gone, and could not tell us: end in good order instead of running on alone. Commands that take
+ * long listen for "orphaned" (see src/cli/interrupt.ts); the others, and those about to end, end by themselves.
+ */
+function stopWithStarter() {
+	const tell = () => process.emit("orphaned");
+	if (!process.connected) return whenOrphaned(tell);
+	// An older Node started us: the channel to it is closed when it is killed outright.
+	process.once("disconnect", () => tell() || process.kill(process.pid, "SIGTERM"));
 	process.channel?.unref();
 }

@@ -30,6 +30,22 @@ export function childEnvironment(extra = {}) {
 	return { ...process.env, PATH: path, ...extra };
 }
 
+const LOOK_FOR_PARENT_MS = 250;
+
+/**
+ * npm and npx start us through a shell. A SIGTERM ends them and that shell, which does not pass it on: that our parent
+ * is another one now is all we can see of it. Others who start us and leave may mean to. The callback says false when
+ * nobody can be told yet.
+ */
+export function whenOrphaned(callback) {
+	if (process.env.npm_lifecycle_event === undefined) return;
+	const parent = process.ppid;
+	const looking = setInterval(() => {
+		if (process.ppid !== parent && callback() !== false) clearInterval(looking);
+	}, LOOK_FOR_PARENT_MS);
+	looking.unref();
+}
+
 /**
  * Runs a program in the foreground; resolves to its exit code. Ctrl-C reaches it through the terminal, so this process
  * only waits; other requests to stop are passed on. When this process is killed outright, the closed channel tells
@@ -41,8 +57,18 @@ export function runInForeground(command, args, options = {}) {
 		env: options.env ?? process.env,
 		stdio: options.channel ? ["inherit", "inherit", "inherit", "ipc"] : "inherit",
 	});
-	const waitOnly = () => {};
-	const passOn = (signal) => child.kill(signal);
+	let isStopping = false;
+	const waitOnly = () => {
+		isStopping = true;
+	};
+	const passOn = (signal) => {
+		isStopping = true;
+		child.kill(signal);
+	};
+	// Ctrl-C has ended the shell above us too; a second request would end the child at once.
+	whenOrphaned(() => {
+		if (!isStopping) passOn("SIGTERM");
+	});
 	process.on("SIGINT", waitOnly);
 	process.on("SIGTERM", passOn);
 	process.on("SIGHUP", passOn);

@@ -9,7 +9,8 @@ const SAME_PRESS_MS = 500;
 
 /**
  * The first Ctrl-C (or SIGTERM, SIGHUP) calls back, to end in good order; the second one ends the process at once.
- * Boxes die with this process either way, and the next start clears away what they left.
+ * Boxes die with this process either way, and the next start clears away what they left. Losing whoever started us
+ * (bin/paddock.mjs says so) counts as a first request, never as the second one.
  */
 export function onInterrupt(callback: (interrupt: Interrupt) => void): Disposable {
 	const numbers = { SIGHUP: 1, SIGINT: 2, SIGTERM: 15 } as const;
@@ -21,11 +22,17 @@ export function onInterrupt(callback: (interrupt: Interrupt) => void): Disposabl
 			callback({ signal, exitCode });
 		} else if (performance.now() - askedAt > SAME_PRESS_MS) process.exit(exitCode);
 	};
+	const onOrphaned = () => {
+		if (askedAt === null) listener("SIGTERM");
+	};
+	const starter: NodeJS.EventEmitter = process;
+	starter.on("orphaned", onOrphaned);
 	const signals = Object.keys(numbers) as NodeJS.Signals[];
 	for (const signal of signals) process.on(signal, listener);
 	return {
 		[Symbol.dispose]() {
 			for (const signal of signals) process.off(signal, listener);
+			starter.off("orphaned", onOrphaned);
 		},
 	};
 }

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const LAUNCHER = fileURLToPath(new URL("../../bin/paddock.mjs", import.meta.url));
@@ -11,6 +11,13 @@ export interface Ended {
 	signal: NodeJS.Signals | null;
 	stdout: string;
 	stderr: string;
+}
+
+export interface StartOptions {
+	node?: string;
+	/** As the README says it. */
+	npx?: boolean;
+	env?: Record<string, string>;
 }
 
 /** The program as people start it, with a data folder of its own. */
@@ -25,18 +32,19 @@ export class Paddock implements AsyncDisposable {
 		return new Paddock(await mkdtemp(join(tmpdir(), "paddock-cli-")));
 	}
 
-	start(args: readonly string[], options: { node?: string; env?: Record<string, string> } = {}): Started {
-		const child = spawn(options.node ?? process.execPath, [LAUNCHER, ...args], {
+	start(args: readonly string[], options: StartOptions = {}): Started {
+		const [program, ...first] = options.npx
+			? ["npx", "paddock"]
+			: [options.node ?? process.execPath, LAUNCHER];
+		const child = spawn(program!, [...first, ...args], {
+			cwd: dirname(dirname(LAUNCHER)),
 			env: { PATH: process.env.PATH, HOME: this.home, PADDOCK_HOME: join(this.home, "data"), ...options.env },
 			stdio: ["ignore", "pipe", "pipe"],
 		});
 		return new Started(child);
 	}
 
-	run(
-		args: readonly string[],
-		options: { node?: string; env?: Record<string, string> } = {},
-	): Promise<Ended> {
+	run(args: readonly string[], options: StartOptions = {}): Promise<Ended> {
 		return this.start(args, options).ended;
 	}
 
