@@ -2,7 +2,8 @@ import { ApiError, type Client, type RetryOptions } from "../client/client.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { Submitted } from "./runner.ts";
 
-const TOO_LARGE = 413;
+/** The body, what it would take in the store, or the number of rollouts. */
+const TOO_LARGE = ["body_too_large", "submission_too_large", "above_queue_limit"];
 
 /**
  * Several tasks go as one batch, so that all of them are accepted or none. What is too large for one request, or for the
@@ -44,7 +45,7 @@ async function submitBatch(
 			index: position % n,
 		}));
 	} catch (error) {
-		if (error instanceof ApiError && error.status === TOO_LARGE) return null;
+		if (error instanceof ApiError && TOO_LARGE.includes(error.code)) return null;
 		throw error;
 	}
 }
