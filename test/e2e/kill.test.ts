@@ -12,6 +12,7 @@ import { requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 
 const ROLLOUTS = 12;
 const KILLS = Number(process.env.PADDOCK_TEST_KILLS ?? 20);
+const TAKEOVERS = 10;
 const TASKS = ["fizzbuzz", "csv-mean", "partial-score", "shell-script"];
 
 let home: string;
@@ -44,41 +45,98 @@ describe("kill -9 at any moment", () => {
 		expect(await boxesOf(server.pid)).toEqual([]);
 	}, 900_000);
 
-	test("of workers on PostgreSQL: another takes over, and every rollout ends once", async (context) => {
+	test("of workers on PostgreSQL: others take over, and every rollout ends once", async (context) => {
 		requirePostgres(context);
-		await using postgres = await startPostgres();
-		const port = await freePort();
-		const env = { PADDOCK_HOME: home, PADDOCK_DATABASE_URL: postgres.url };
-		await using _server = await startDaemon(["serve", "--port", String(port), "--no-worker"], env);
-		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
-		const work = () => startDaemon(["worker", "--concurrency", "1"], env);
-		const workers: Daemon[] = [await work(), await work()];
-		await using running = new AsyncDisposableStack();
-		running.defer(async () => {
-			for (const worker of workers) await worker[Symbol.asyncDispose]();
-		});
+		await using fleet = await openFleet(2);
 		const wreckage = new Wreckage();
-		const killedAt = new Map<number, number>();
-		const ids = await submitMixed(client);
+		const ids = await submitMixed(fleet.client);
 		for (let kill = 0; kill < KILLS; kill++) {
 			await delay(1_000 + Math.random() * 6_000);
-			const victim = kill % workers.length;
-			await workers[victim]!.kill9();
-			killedAt.set(workers[victim]!.pid, Date.now());
-			await wreckage.inspect(workers[victim]!.pid);
-			workers[victim] = await work();
+			await wreckage.inspect(await fleet.kill(kill % 2));
+			await fleet.replace(kill % 2);
 		}
-		await expectAllRight(client, ids);
-		const gaps = await Promise.all(ids.map(async (id) => takeovers(await allEvents(client, id), killedAt)));
-		expect(gaps.flat().length).toBeGreaterThan(0);
-		const shown = gaps.flat().sort((a, b) => a - b);
-		const all = shown.map((seconds) => seconds.toFixed(1)).join(", ");
-		console.log(`Taken over ${all} s after the kill: ${shown.at(-1)!.toFixed(1)} s at most, 30 s allowed.`);
-		for (const worker of workers) await worker[Symbol.asyncDispose]();
+		await expectAllRight(fleet.client, ids);
+		await fleet.close();
 		expect(wreckage.atDeath).not.toEqual([]);
 		expect(await wreckage.now()).toEqual([]);
 	}, 900_000);
+
+	test("of the worker that has the only job: one that has room takes it over", async (context) => {
+		requirePostgres(context);
+		await using fleet = await openFleet(2);
+		const seconds: number[] = [];
+		for (let round = 0; round < TAKEOVERS; round++) {
+			const [id] = await submitMixed(fleet.client, 1);
+			const victim = await fleet.ownerOf(id!);
+			// Any phase: create and setup take a third of this, the agent the rest.
+			await delay(Math.random() * 3_000);
+			if ((await fleet.client.get(id!)).status === "done") continue;
+			const killedAt = Date.now();
+			await fleet.kill(victim);
+			seconds.push((await secondStart(fleet.client, id!, killedAt)) / 1000);
+			await fleet.replace(victim);
+			await expectAllRight(fleet.client, [id!]);
+		}
+		expect(seconds).not.toEqual([]);
+		const all = seconds.sort((a, b) => a - b).map((each) => each.toFixed(1));
+		console.log(`Taken over ${all.join(", ")} s after the kill: ${all.at(-1)} s at most, 30 s allowed.`);
+	}, 900_000);
 });
+
+interface Fleet extends AsyncDisposable {
+	client: Client;
+	/** Which of the workers runs it. */
+	ownerOf(rolloutId: string): Promise<number>;
+	/** The pid of the one that was. */
+	kill(index: number): Promise<number>;
+	replace(index: number): Promise<void>;
+	/** Workers end in good order. */
+	close(): Promise<void>;
+}
+
+/** A server, and workers with room for one rollout each, on a PostgreSQL of their own. */
+async function openFleet(size: number): Promise<Fleet> {
+	await using stack = new AsyncDisposableStack();
+	const postgres = stack.use(await startPostgres());
+	const port = await freePort();
+	const env = { PADDOCK_HOME: home, PADDOCK_DATABASE_URL: postgres.url };
+	stack.use(await startDaemon(["serve", "--port", String(port), "--no-worker"], env));
+	const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+	const workers: Daemon[] = [];
+	const close = async () => {
+		for (const worker of workers.splice(0)) await worker[Symbol.asyncDispose]();
+	};
+	stack.defer(close);
+	const start = () => startDaemon(["worker", "--concurrency", "1"], env);
+	while (workers.length < size) workers.push(await start());
+	const owned = stack.move();
+	return {
+		client,
+		async ownerOf(rolloutId) {
+			for await (const event of client.events(rolloutId)) {
+				if (event.type !== "rollout-start") continue;
+				return workers.findIndex(({ pid }) => event.worker.endsWith(`-${pid}`));
+			}
+			throw new Error(`${rolloutId} was never started`);
+		},
+		async kill(index) {
+			await workers[index]!.kill9();
+			return workers[index]!.pid;
+		},
+		async replace(index) {
+			workers[index] = await start();
+		},
+		close,
+		[Symbol.asyncDispose]: () => owned.disposeAsync(),
+	};
+}
+
+/** Milliseconds from the kill to the start of the next attempt. */
+async function secondStart(client: Client, id: string, killedAt: number): Promise<number> {
+	for await (const event of client.events(id))
+		if (event.type === "rollout-start" && event.attempt === 2) return event.at - killedAt;
+	throw new Error(`${id} was not started again`);
+}
 
 /** What dead processes left of their boxes at the moment of their death, and what is left of the same boxes later. */
 class Wreckage {
@@ -96,9 +154,9 @@ class Wreckage {
 	}
 }
 
-async function submitMixed(client: Client): Promise<string[]> {
+async function submitMixed(client: Client, count = ROLLOUTS): Promise<string[]> {
 	const ids: string[] = [];
-	for (let index = 0; index < ROLLOUTS; index++) {
+	for (let index = 0; index < count; index++) {
 		const task = await example(TASKS[index % TASKS.length]!);
 		const { rollouts } = await client.submit({
 			task,
@@ -123,13 +181,4 @@ async function expectAllRight(client: Client, ids: string[]): Promise<void> {
 
 async function allEvents(client: Client, id: string): Promise<RolloutEvent[]> {
 	return await Array.fromAsync(client.events(id));
-}
-
-/** Seconds between the death of an attempt's worker and the start of the next attempt. */
-function takeovers(events: RolloutEvent[], killedAt: Map<number, number>): number[] {
-	const starts = events.filter((event) => event.type === "rollout-start");
-	return starts.slice(1).flatMap((next, index) => {
-		const died = killedAt.get(Number(/-(\d+)$/.exec(starts[index]!.worker)?.[1]));
-		return died === undefined ? [] : [(next.at - died) / 1000];
-	});
 }
