@@ -45,7 +45,7 @@ export async function main(argv: readonly string[], console: Console): Promise<n
 			printLine(console.stderr, `paddock: ${printable(error.message)} (${error.boundary}, ${error.code})`);
 			return 1;
 		}
-		if (isOutage(error)) {
+		if (isOutage(error) && !(error instanceof ServerTrouble)) {
 			const what = `the database does not answer, or the disk is full: ${messageOf(error)}`;
 			printLine(console.stderr, `paddock: ${printable(what)}`);
 			return 1;

@@ -31,9 +31,7 @@ export class BossJobs {
 
 	async prepare(): Promise<void> {
 		await this.#boss.createQueue(DEAD_LETTERS, { retentionSeconds: 365 * DAY_S });
-		await this.#boss.createQueue(QUEUE, {
-			// One job, waiting or running, for each key: enqueuing twice is harmless.
-			policy: "exclusive",
+		const settings = {
 			heartbeatSeconds: this.#options.heartbeatS,
 			retryLimit: this.#options.limit,
 			// What a dead worker held is for anybody at once; what came back alive waits, see bringBack.
@@ -42,7 +40,11 @@ export class BossJobs {
 			retentionSeconds: 365 * DAY_S,
 			deleteAfterSeconds: DAY_S,
 			deadLetter: DEAD_LETTERS,
-		});
+		};
+		// One job, waiting or running, for each key: enqueuing twice is harmless.
+		await this.#boss.createQueue(QUEUE, { policy: "exclusive", ...settings });
+		// One that was there already keeps what an earlier version thought right.
+		await this.#boss.updateQueue(QUEUE, settings);
 	}
 
 	async add(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {

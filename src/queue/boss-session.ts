@@ -5,6 +5,10 @@ import { messageOf, READ_TIMEOUT } from "../errors.ts";
 
 /** Missing for less than this, a process may only have lost its connection: it locks anew as soon as it can. */
 const GRACE_MS = 3_000;
+const CONNECT_MS = 5_000;
+const QUERY_MS = 10_000;
+/** Whoever lost the database itself and found it again gives the others time to notice, and to do the same. */
+const RETURN_MS = CONNECT_MS + QUERY_MS + GRACE_MS;
 
 export interface Session {
 	number: number;
@@ -23,6 +27,9 @@ export class BossSession implements AsyncDisposable {
 	#connection: Promise<pg.Client> | null = null;
 	#client: pg.Client | null = null;
 	#number: number | null = null;
+	/** Numbers under which claims of ours may stand: the last one's, and those of tries whose end was not heard. */
+	#former: number[] = [];
+	#returnedAt = Number.NEGATIVE_INFINITY;
 	#turn: Promise<unknown> = Promise.resolve();
 
 	constructor(url: string, schema: string) {
@@ -68,6 +75,7 @@ export class BossSession implements AsyncDisposable {
 		const now = performance.now();
 		for (const known of this.#missingSince.keys()) if (!missing.has(known)) this.#missingSince.delete(known);
 		for (const session of missing) if (!this.#missingSince.has(session)) this.#missingSince.set(session, now);
+		if (now - this.#returnedAt < RETURN_MS) return [];
 		return [...missing].filter((session) => now - this.#missingSince.get(session)! >= GRACE_MS);
 	}
 
@@ -100,8 +108,8 @@ export class BossSession implements AsyncDisposable {
 		const client = new pg.Client({
 			connectionString: this.#url,
 			application_name: "paddock-worker",
-			connectionTimeoutMillis: 10_000,
-			query_timeout: 30_000,
+			connectionTimeoutMillis: CONNECT_MS,
+			query_timeout: QUERY_MS,
 			keepAlive: true,
 			// A machine that lost its power closes nothing: the database asks it, and gives its lock up after 20 s.
 			options: "-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3",
@@ -116,10 +124,14 @@ export class BossSession implements AsyncDisposable {
 			);
 			const { number } = rows[0]!;
 			await client.query(`SELECT pg_advisory_lock(${this.#lockClass}, $1)`, [number]);
-			await client.query(`UPDATE ${this.claims} SET session = $1 WHERE session = $2`, [number, this.#number]);
+			if (this.#number !== null) {
+				this.#former.push(number);
+				const adopt = `UPDATE ${this.claims} SET session = $1 WHERE session = ANY($2)`;
+				await client.query(adopt, [number, this.#former]);
+				this.#returnedAt = performance.now();
+			}
 			this.#number = number;
-			// The database may just have come back: everybody else gets the same chance to return.
-			this.#missingSince.clear();
+			this.#former = [number];
 			return client;
 		} catch (error) {
 			this.#drop(client);

@@ -45,6 +45,7 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 		schema,
 		application_name: "paddock-queue",
 		max: 4,
+		...{ query_timeout: 60_000, keepAlive: true },
 		// Whoever has a queue open looks for workers that hang: within one heartbeat and two looks their jobs are free.
 		superviseIntervalSeconds: 3,
 		monitorIntervalSeconds: 3,
@@ -152,9 +153,10 @@ class BossQueue implements Queue {
 
 	async #ended(claim: BossClaim, end: "done" | "back" | "handedBack"): Promise<void> {
 		const again = this.#again.get(claim.rolloutId);
-		this.#again.delete(claim.rolloutId);
 		await this.#jobs.bringBack(claim, end);
 		if (again && end === "done") await this.#jobs.add([{ rolloutId: claim.rolloutId, ...again }]);
+		// Not before: whatever fails is done again from the start.
+		this.#again.delete(claim.rolloutId);
 	}
 
 	#fill(): void {

@@ -174,7 +174,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 		for (const { controller } of this.#running.values()) controller.abort();
 		await settledWithin(this.#ends(), UNWIND_MS);
 		this.#isLeaving = true;
-		for (const claim of this.claims()) await this.#bringBack(claim, "handedBack");
+		await Promise.all(this.claims().map((claim) => this.#bringBack(claim, "handedBack")));
 		await this.#source.left();
 	}
 

@@ -1,3 +1,4 @@
+import { setImmediate } from "node:timers/promises";
 import { RolloutError, within } from "../errors.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
@@ -40,8 +41,7 @@ export class Judge implements AsyncDisposable {
 	}
 
 	async judge(): Promise<void> {
-		this.prepare();
-		const clean = await this.#clean!;
+		const clean = await this.#cleanBox();
 		const { id, attempt, request } = this.#rollout;
 		const { createS } = request.task.clocks;
 		const filling = fillAndDiff(request.task, this.#ready, clean, this.#signal);
@@ -62,6 +62,16 @@ export class Judge implements AsyncDisposable {
 		await clean?.[Symbol.asyncDispose]();
 	}
 
+	/** One that was opened early may have failed or died since: the agent's work is worth another. */
+	async #cleanBox(): Promise<Sandbox> {
+		const early = await this.#clean?.catch(() => null);
+		if (early && !(await hasClosed(early))) return early;
+		await early?.[Symbol.asyncDispose]();
+		this.#clean = null;
+		this.prepare();
+		return await this.#clean!;
+	}
+
 	async #verify(clean: Sandbox): Promise<Verdict> {
 		const { task } = this.#rollout.request;
 		const [record, signal] = [this.#record, this.#signal];
@@ -76,6 +86,14 @@ export class Judge implements AsyncDisposable {
 		const ms = (verifyCommands(task).length + 1) * task.clocks.verifyS * 1000;
 		return await inTime(verifying, { ms, late: () => tooSlow("verifying in"), signal });
 	}
+}
+
+async function hasClosed(box: Sandbox): Promise<boolean> {
+	const closed = box.closed.then(
+		() => true,
+		() => true,
+	);
+	return await Promise.race([closed, setImmediate(false)]);
 }
 
 async function openCleanBox(

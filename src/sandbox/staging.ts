@@ -40,21 +40,22 @@ export async function stage(root: string, agentBinary: string, foreignUid = true
 		stageFile(root, "seccomp", seccompFilter()),
 		stageEtc(root),
 	]);
-	await tidy(root, [agent, init, seccomp, etc]);
+	await tidy(root, [agent, init, seccomp]);
 	const etcFolders = ETC_FOLDERS.filter((folder) => existsSync(folder));
 	return { agent, init, seccomp, etc, etcFolders, links: rootLinks() };
 }
 
 /**
- * Other installations and versions leave theirs behind, the agent at 185 MB. Running boxes have mounted what they use,
- * and whoever still needs a name stages it again, so age alone decides.
+ * Other installations and versions leave theirs behind, the agent at 185 MB. Running boxes have mounted the files they
+ * use, and whoever still needs a name stages it again, so age alone decides. Not so for folders: what is removed from a
+ * mounted one is gone inside too.
  */
 async function tidy(root: string, ours: string[]): Promise<void> {
 	for (const name of await readdir(root)) {
 		const path = join(root, name);
-		if (!/^(agent|init|seccomp|etc)-[0-9a-f]{16}/.test(name) || ours.includes(path)) continue;
+		if (!/^(agent|init|seccomp)-[0-9a-f]{16}/.test(name) || ours.includes(path)) continue;
 		const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
-		if (age > KEPT_MS) await rm(path, { recursive: true, force: true });
+		if (age > KEPT_MS) await rm(path, { force: true });
 	}
 }
 

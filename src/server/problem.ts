@@ -78,16 +78,16 @@ export function toErrorResponse(error: unknown, context: Context, log: Log): Res
 	if (error instanceof ProblemError) return problemResponse(error.problem, error.headers);
 	if (error instanceof UsageError)
 		return problemResponse(toProblem(USAGE_STATUS[error.code] ?? 400, error.code, error.message));
-	if (isOutage(error)) {
-		log.error({ err: error, path: context.req.path }, "the store does not answer");
-		const detail = "the database does not answer, or the disk is full; try again";
-		return problemResponse(toProblem(503, "store_unavailable", detail), { "retry-after": "2" });
-	}
 	if (error instanceof HTTPException) return problemResponse(ofHttpException(error));
 	if (error instanceof RolloutError) {
 		const status = error.boundary === "task" ? 422 : 503;
 		log.warn({ err: error, path: context.req.path }, "request failed");
 		return problemResponse(toProblem(status, error.code, error.message));
+	}
+	if (isOutage(error)) {
+		log.error({ err: error, path: context.req.path }, "the store does not answer");
+		const detail = "the database does not answer, or the disk is full; try again";
+		return problemResponse(toProblem(503, "store_unavailable", detail), { "retry-after": "2" });
 	}
 	log.error({ err: error, method: context.req.method, path: context.req.path }, "bug in a request");
 	return problemResponse(toProblem(500, "internal", "this is a bug on our side; the server's log has it"));

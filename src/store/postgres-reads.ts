@@ -25,9 +25,10 @@ interface ListOptions {
 
 /** Every question the PostgreSQL store can answer. */
 export class PostgresReads {
-	readonly #pool: pg.Pool;
+	readonly #pool: Pick<pg.Pool, "query">;
 
-	constructor(pool: pg.Pool) {
+	/** A pool, or the client of a transaction that wants to read its own changes. */
+	constructor(pool: Pick<pg.Pool, "query">) {
 		this.#pool = pool;
 	}
 

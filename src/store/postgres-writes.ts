@@ -1,9 +1,11 @@
 import type pg from "pg";
 import type { EventBody } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
+import type { Rollout } from "../model/rollout.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { Change, EventRows, type Head, lock } from "./postgres-change.ts";
 import { transact } from "./postgres-connection.ts";
+import { PostgresReads } from "./postgres-reads.ts";
 import { submit } from "./postgres-submit.ts";
 import type { AbortHit, AbortTarget, RolloutEnd, RolloutPatch } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
@@ -37,12 +39,13 @@ export class PostgresWrites {
 		return transact(this.#pool, (client) => submit(client, submission));
 	}
 
-	begin(id: string, worker: string): Promise<boolean> {
+	/** Read in the same transaction: were that to fail alone, an attempt would be counted that nobody makes. */
+	begin(id: string, worker: string): Promise<Rollout | null> {
 		return this.#change({ id }, async (change, [head]) => {
-			if (!head || head.status === "done") return false;
+			if (!head || head.status === "done") return null;
 			if (head.abort_requested) {
 				await change.end([head], ABORTED);
-				return false;
+				return null;
 			}
 			const attempt = head.attempt + 1;
 			await change.client.query(
@@ -52,7 +55,7 @@ export class PostgresWrites {
 				[head.position, attempt, worker, change.at],
 			);
 			await change.append([head], () => ({ type: "rollout-start", attempt, worker }));
-			return true;
+			return await new PostgresReads(change.client).get(id);
 		});
 	}
 

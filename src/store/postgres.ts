@@ -143,8 +143,8 @@ class PostgresStore implements Store {
 		return this.#reads.listBatches(options);
 	}
 
-	async begin(id: string, worker: string): Promise<Rollout | null> {
-		return (await this.#writes.begin(id, worker)) ? this.#reads.get(id) : null;
+	begin(id: string, worker: string): Promise<Rollout | null> {
+		return this.#writes.begin(id, worker);
 	}
 
 	patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean> {

@@ -126,10 +126,8 @@ describe("with heartbeats that come too late to tell anything", () => {
 				},
 			});
 			const [before] = await claims(address);
-			await inDatabase(
-				address.url,
-				"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'paddock%'",
-			);
+			const itsLock = `locktype = 'advisory' AND objsubid = 2 AND objid = ${before!.session}`;
+			await inDatabase(address.url, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE ${itsLock}`);
 			await expect
 				.poll(async () => (await claims(address))[0]?.session, { timeout: 30_000 })
 				.toBeGreaterThan(before!.session);

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { RolloutError } from "../../src/errors.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
@@ -116,6 +117,51 @@ test("the clean box opens at the model's last word, while the agent is still at 
 		}),
 	});
 	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
+test("a clean box that could not be opened, or died before it was needed, is opened again", async () => {
+	await using stage = await openStage(scriptAgent("sleep 0.5; echo 42 > answer"));
+	const asked = task({ verify: ["grep -q 42 answer"], clocks });
+	let opened = 0;
+	const failing: Deps["provider"] = async (...which) => {
+		opened += 1;
+		if (opened === 1) throw new Error("the engine stumbled");
+		return await stage.deps.provider(...which);
+	};
+	expect(await stage.play(asked, { change: (deps) => ({ ...deps, provider: failing }) })).toMatchObject({
+		outcome: "completed",
+		reward: 1,
+	});
+	const dying: Deps["provider"] = async (...which) => {
+		const provider = await stage.deps.provider(...which);
+		opened += 1;
+		const isFirst = opened === 3;
+		return changed(provider, {
+			open: async (options) => {
+				const box = await provider.open(options);
+				// As soon as it is filled it dies.
+				if (isFirst) setTimeout(() => void box[Symbol.asyncDispose](), 300);
+				return box;
+			},
+		});
+	};
+	const change = (deps: Deps): Deps => ({
+		...deps,
+		provider: dying,
+		boxes: {
+			open: async (...args) => {
+				const ready = await deps.boxes.open(...args);
+				// Ending the agent takes longer than the clean box lives.
+				const killAll = async () => {
+					await delay(1_500);
+					await ready.box.killAll();
+				};
+				return changed(ready, { box: changed(ready.box, { killAll }) });
+			},
+		},
+	});
+	expect(await stage.play(asked, { change })).toMatchObject({ outcome: "completed", reward: 1 });
+	expect(opened).toBe(4);
 });
 
 test("an agent that never takes the prompt runs out of the agent's time", async () => {
