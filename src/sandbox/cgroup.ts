@@ -204,7 +204,9 @@ async function removeFolder(folder: string): Promise<void> {
 	}
 }
 
+/** 0 would be every process of our own group: the kernel writes it for those that we cannot see. */
 function killOne(pid: number): void {
+	if (pid <= 0) return;
 	try {
 		process.kill(pid, "SIGKILL");
 	} catch (error) {

@@ -49,7 +49,9 @@ async function killWhere(belongs: (pid: number) => Promise<boolean>): Promise<vo
 	}
 }
 
+/** 0 would be every process of our own group: the kernel writes it for those that we cannot see. */
 export function killProcess(pid: number): void {
+	if (pid <= 0) return;
 	try {
 		process.kill(pid, "SIGKILL");
 	} catch (error) {

@@ -64,6 +64,8 @@ test("cheat-conftest leaves hooks for interpreters, shells and runtimes, and pro
 test("cheat-daemon leaves a process that goes on writing rewards after its shell has ended", async () => {
 	await using cheat = await play("cheat-daemon");
 	await appears(cheat.home, ".daemon.pid");
+	// A shell makes the file before it writes to it, and the signal of nobody in particular goes to everybody here.
+	await expect.poll(() => cheat.read(".daemon.pid")).toMatch(/^[1-9]\d*\n$/);
 	const pid = Number(await cheat.read(".daemon.pid"));
 	try {
 		await appears(join(cheat.home, "logs/verifier"), "reward.json");
