@@ -80,7 +80,7 @@ const PASSING_SQLITE = new Set([5, 6, 10, 13]);
 /** What PostgreSQL's driver says, without a code, of a query that got no answer in time. */
 export const READ_TIMEOUT = "Query read timeout";
 const PASSING_WORDS =
-	/^(Connection terminated|timeout exceeded when trying to connect|Query read timeout|Client has encountered a connection error)/;
+	/^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
 
 /** The database does not answer or the disk is full: nothing is wrong with what was asked, and later it may work. */
 export function isOutage(error: unknown): boolean {
@@ -91,5 +91,5 @@ export function isOutage(error: unknown): boolean {
 	if (typeof code === "string" && (PASSING_SYSTEM.has(code) || PASSING_SQL.test(code))) return true;
 	// The low byte is the kind; the rest says more.
 	if (typeof errcode === "number") return PASSING_SQLITE.has(errcode & 0xff);
-	return PASSING_WORDS.test(error.message) || isOutage(error.cause);
+	return error.message === READ_TIMEOUT || PASSING_WORDS.test(error.message) || isOutage(error.cause);
 }

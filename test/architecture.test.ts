@@ -39,7 +39,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	"providers.ts": ["model", "sandbox", "config.ts"],
 	"machine.ts": [...STAGES, "rollout", "config.ts", "providers.ts"],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts"],
-	server: ["api", "model", "store/store.ts", "export/samples.ts", "paddock.ts"],
+	server: ["api", "model", "store/store.ts", "store/overlay.ts", "export/samples.ts", "paddock.ts"],
 	mcp: ["api", "model", "store/store.ts", "gateway/catalog.ts", "paddock.ts"],
 	openenv: ["api", "model", "mcp", "config.ts", "paddock.ts"],
 	client: ["api", "model"],

@@ -45,6 +45,7 @@ export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
 		schema,
 		application_name: "paddock-queue",
 		max: 4,
+		// Not in its types: it hands them on to its pool of connections.
 		...{ query_timeout: 60_000, keepAlive: true },
 		// Whoever has a queue open looks for workers that hang: within one heartbeat and two looks their jobs are free.
 		superviseIntervalSeconds: 3,

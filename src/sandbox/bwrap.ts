@@ -2,9 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../model/task.ts";
-import { type Cgroup, freezeCgroup, killCgroup, weighCgroup } from "./cgroup.ts";
+import { type Cgroup, freezeCgroup, killCgroup, killProcess, weighCgroup } from "./cgroup.ts";
 import type { InitConfig, Launched } from "./launch.ts";
-import { killProcess } from "./orphans.ts";
 import type { Staged } from "./staging.ts";
 import { Tail } from "./tail.ts";
 

@@ -110,9 +110,9 @@ export async function killCgroup(cgroup: Cgroup): Promise<void> {
 		await writeFile(join(cgroup.folders[0]!, "cgroup.kill"), "1");
 		return;
 	}
-	for (const pid of await processesOf(cgroup)) killOne(pid);
+	for (const pid of await processesOf(cgroup)) killProcess(pid);
 	await freezeCgroup(cgroup, false);
-	for (const pid of await processesOf(cgroup)) killOne(pid);
+	for (const pid of await processesOf(cgroup)) killProcess(pid);
 }
 
 export async function removeCgroup(cgroup: Cgroup): Promise<void> {
@@ -205,7 +205,7 @@ async function removeFolder(folder: string): Promise<void> {
 }
 
 /** 0 would be every process of our own group: the kernel writes it for those that we cannot see. */
-function killOne(pid: number): void {
+export function killProcess(pid: number): void {
 	if (pid <= 0) return;
 	try {
 		process.kill(pid, "SIGKILL");

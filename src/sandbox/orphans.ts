@@ -1,5 +1,5 @@
 import { readdir, readFile, rm } from "node:fs/promises";
-import { killCgroup, removeCgroup } from "./cgroup.ts";
+import { killCgroup, killProcess, removeCgroup } from "./cgroup.ts";
 import type { Lease } from "./lease.ts";
 
 /** The variable that marks the processes of a box without walls. */
@@ -46,16 +46,6 @@ async function killWhere(belongs: (pid: number) => Promise<boolean>): Promise<vo
 		for (const pid of pids) if ((await belongs(pid)) && !(await isDead(pid))) found.push(pid);
 		if (found.length === 0) return;
 		for (const pid of found) killProcess(pid);
-	}
-}
-
-/** 0 would be every process of our own group: the kernel writes it for those that we cannot see. */
-export function killProcess(pid: number): void {
-	if (pid <= 0) return;
-	try {
-		process.kill(pid, "SIGKILL");
-	} catch (error) {
-		if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
 	}
 }
 

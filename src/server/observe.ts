@@ -1,4 +1,5 @@
 import type { EventBody } from "../model/event.ts";
+import { overlay } from "../store/overlay.ts";
 import type { Store } from "./door.ts";
 
 /** Told of everything that this process writes into event logs. */
@@ -43,12 +44,5 @@ export function observeStore(store: Store, ...observers: Observer[]): Store {
 			return hits;
 		},
 	};
-	return new Proxy(store, {
-		get(target, name) {
-			const own = observed[name as keyof Store];
-			if (own) return own;
-			const value: unknown = Reflect.get(target, name, target);
-			return typeof value === "function" ? value.bind(target) : value;
-		},
-	});
+	return overlay(store, observed);
 }

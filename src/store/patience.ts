@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isOutage } from "../errors.ts";
+import { overlay } from "./overlay.ts";
 import type { Store } from "./store.ts";
 
 const perhapsDone = new WeakSet<Error>();
@@ -29,13 +30,7 @@ export function patient(store: Store, patienceMs = PATIENCE_MS): Store {
 		const method = store[name].bind(store) as (...values: unknown[]) => Promise<unknown>;
 		waiting[name] = (...values: unknown[]) => patiently(() => method(...values), patienceMs);
 	}
-	return new Proxy(store, {
-		get(target, name) {
-			if (typeof name === "string" && name in waiting) return waiting[name];
-			const value: unknown = Reflect.get(target, name, target);
-			return typeof value === "function" ? value.bind(target) : value;
-		},
-	});
+	return overlay(store, waiting as Partial<Store>);
 }
 
 async function patiently<T>(act: () => Promise<T>, patienceMs: number): Promise<T> {

@@ -1,5 +1,11 @@
 import type pg from "pg";
-import { onlyGroup, type StoredSubmission, type Submitted } from "./submission.ts";
+import {
+	onlyGroup,
+	type StoredSubmission,
+	type SubmissionRow,
+	type Submitted,
+	toKnown,
+} from "./submission.ts";
 
 /**
  * Stores a submission inside the caller's transaction. Submissions go one after the other: positions then become
@@ -25,22 +31,11 @@ export async function submit(client: pg.PoolClient, submission: StoredSubmission
 }
 
 async function find(client: pg.PoolClient, key: string): Promise<Submitted | null> {
-	const { rows } = await client.query<{
-		rollout_ids: string;
-		group_id: string | null;
-		batch_id: string | null;
-		fingerprint: string | null;
-	}>("SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = $1", [key]);
-	const row = rows[0];
-	if (!row) return null;
-	const ids = JSON.parse(row.rollout_ids) as string[];
-	return {
-		ids,
-		groupId: row.group_id,
-		batchId: row.batch_id,
-		fingerprint: row.fingerprint,
-		fresh: false,
-	};
+	const { rows } = await client.query<SubmissionRow>(
+		"SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = $1",
+		[key],
+	);
+	return rows[0] ? toKnown(rows[0]) : null;
 }
 
 async function remember(client: pg.PoolClient, submission: StoredSubmission): Promise<Submitted> {

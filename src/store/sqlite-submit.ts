@@ -1,7 +1,14 @@
 import type { EventBody } from "../model/event.ts";
 import type { Batch, Group } from "../model/rollout.ts";
 import type { Statements } from "./statements.ts";
-import { onlyGroup, type StoredRollout, type StoredSubmission, type Submitted } from "./submission.ts";
+import {
+	onlyGroup,
+	type StoredRollout,
+	type StoredSubmission,
+	type SubmissionRow,
+	type Submitted,
+	toKnown,
+} from "./submission.ts";
 
 /** Stores a submission inside the caller's transaction, or finds the one that came before with the same key. */
 export function submit(sql: Statements, submission: StoredSubmission): Submitted {
@@ -17,21 +24,11 @@ export function submit(sql: Statements, submission: StoredSubmission): Submitted
 }
 
 function find(sql: Statements, key: string): Submitted | null {
-	const row = sql.get<{
-		rollout_ids: string;
-		group_id: string | null;
-		batch_id: string | null;
-		fingerprint: string | null;
-	}>("SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = ?", key);
-	if (!row) return null;
-	const ids = JSON.parse(row.rollout_ids) as string[];
-	return {
-		ids,
-		groupId: row.group_id,
-		batchId: row.batch_id,
-		fingerprint: row.fingerprint,
-		fresh: false,
-	};
+	const row = sql.get<SubmissionRow>(
+		"SELECT rollout_ids, group_id, batch_id, fingerprint FROM submissions WHERE key = ?",
+		key,
+	);
+	return row ? toKnown(row) : null;
 }
 
 function remember(sql: Statements, submission: StoredSubmission): Submitted {

@@ -39,6 +39,19 @@ export interface Submitted {
 	fresh: boolean;
 }
 
+/** An earlier submission as both databases hand it out. */
+export interface SubmissionRow {
+	rollout_ids: string;
+	group_id: string | null;
+	batch_id: string | null;
+	fingerprint: string | null;
+}
+
+export function toKnown(row: SubmissionRow): Submitted {
+	const ids = JSON.parse(row.rollout_ids) as string[];
+	return { ids, groupId: row.group_id, batchId: row.batch_id, fingerprint: row.fingerprint, fresh: false };
+}
+
 export function toStored(submission: Submission, sealer: Sealer): StoredSubmission {
 	// The rollouts of a group share their task object, so that it is written out once, not n times.
 	const tasks = new Map<Task, StoredTask>();
