@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { findAgentBinary } from "../src/host/binary.ts";
 import { BoxSpec } from "../src/model/task.ts";
-import { openLocalProvider } from "../src/sandbox/local.ts";
+import { openLocalProvider } from "../src/sandbox/local/local.ts";
 import type { Sandbox, SandboxProvider } from "../src/sandbox/sandbox.ts";
 import { measureAgent, printAgent, VERIFY } from "./sandbox/agent.ts";
 

@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import pg from "pg";
 import { RolloutRequest } from "../src/model/request.ts";
-import { openPostgresStore } from "../src/store/postgres.ts";
-import { openSqliteStore } from "../src/store/sqlite.ts";
+import { openPostgresStore } from "../src/store/postgres/postgres.ts";
+import { openSqliteStore } from "../src/store/sqlite/sqlite.ts";
 import type { Store } from "../src/store/store.ts";
 import { findPostgres, startPostgres } from "../test/fixtures/postgres.ts";
 

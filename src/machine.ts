@@ -1,13 +1,13 @@
 import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
+import { Providers } from "./backends.ts";
 import type { Config } from "./config.ts";
 import { messageOf } from "./errors.ts";
+import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import type { GatewayLog } from "./gateway/log.ts";
-import { openGateway } from "./gateway/server.ts";
 import { RolloutRequest } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
-import { Providers } from "./providers.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
 import { coalesce } from "./rollout/coalesce.ts";
 import { ColdBoxes } from "./rollout/cold-boxes.ts";

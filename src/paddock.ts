@@ -18,7 +18,7 @@ import type { Queue, Worker, WorkerInfo } from "./queue/queue.ts";
 import type { Availability } from "./sandbox/sandbox.ts";
 import { follow } from "./store/follow.ts";
 import type { NewRollout, RolloutCommand, Store } from "./store/store.ts";
-import { readCalls } from "./store/trace-log.ts";
+import { readCalls } from "./store/trace/trace-log.ts";
 
 /**
  * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back.
@@ -179,13 +179,13 @@ async function openBackend(
 	const onError = (error: unknown, rolloutId: string | null) =>
 		warn?.(`queue${rolloutId === null ? "" : `, ${rolloutId}`}: ${messageOf(error)}`);
 	if (url === null) {
-		const { openSqliteStore } = await import("./store/sqlite.ts");
-		const { openEmbeddedQueue } = await import("./queue/embedded.ts");
+		const { openSqliteStore } = await import("./store/sqlite/sqlite.ts");
+		const { openEmbeddedQueue } = await import("./queue/embedded/embedded.ts");
 		const store = watchStore(stack.use(await openSqliteStore({ home })));
 		return { store, queue: stack.use(await openEmbeddedQueue({ store, home, adopt, onError })) };
 	}
-	const { openPostgresStore } = await import("./store/postgres.ts");
-	const { openBossQueue } = await import("./queue/boss.ts");
+	const { openPostgresStore } = await import("./store/postgres/postgres.ts");
+	const { openBossQueue } = await import("./queue/boss/boss.ts");
 	const store = watchStore(stack.use(await openPostgresStore({ url, home, env })));
 	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
 }

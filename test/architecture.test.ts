@@ -33,15 +33,25 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	store: ["model"],
 	credential: ["model", "host/host.ts", "store/store.ts"],
 	queue: ["model", "store/store.ts"],
-	export: ["model", "store/store.ts", "store/trace-log.ts"],
+	export: ["model", "store/store.ts", "store/trace/trace-log.ts"],
 	rollout: STAGES,
 	api: ["model"],
-	"providers.ts": ["model", "sandbox", "config.ts"],
-	"machine.ts": [...STAGES, "rollout", "config.ts", "providers.ts"],
+	"backends.ts": ["model", "sandbox", "config.ts"],
+	"machine.ts": [...STAGES, "rollout", "config.ts", "backends.ts"],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts"],
-	server: ["api", "model", "store/store.ts", "store/overlay.ts", "export/samples.ts", "paddock.ts"],
-	mcp: ["api", "model", "store/store.ts", "gateway/catalog.ts", "paddock.ts"],
-	openenv: ["api", "model", "mcp", "config.ts", "paddock.ts"],
+	server: [
+		"api",
+		"model",
+		"store/store.ts",
+		"store/overlay.ts",
+		"export/samples.ts",
+		"paddock.ts",
+		"mcp",
+		"openenv",
+	],
+	tools: ["api", "model", "store/store.ts", "gateway/catalog.ts", "paddock.ts"],
+	mcp: ["model", "tools", "paddock.ts"],
+	openenv: ["api", "model", "tools", "config.ts", "paddock.ts"],
 	client: ["api", "model"],
 	ui: ["client", "model"],
 	cli: [
@@ -51,18 +61,18 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"config.ts",
 			"paddock.ts",
 			"store/store.ts",
-			"providers.ts",
+			"backends.ts",
 			"agent/agent.ts",
 			"gateway/catalog.ts",
 			"sandbox/sandbox.ts",
-			"sandbox/e2b-template.ts",
+			"sandbox/e2b/template.ts",
 			"task",
 		],
 		...[
 			"policy/names.ts",
 			"policy/server.ts",
 			"server/serve.ts",
-			"openenv/doors.ts",
+			"server/doors.ts",
 			"mcp/stdio.ts",
 			"export/export.ts",
 			"export/samples.ts",
@@ -133,8 +143,8 @@ describe("the reader of imports", () => {
 describe("the table", () => {
 	test("lets a folder import itself and what its line names, whole folders or single files", () => {
 		expect(isAllowed("sandbox/local/open.ts", "sandbox/frames.ts")).toBe(true);
-		expect(isAllowed("sandbox/bwrap.ts", "model/task.ts")).toBe(true);
-		expect(isAllowed("sandbox/bwrap.ts", "errors.ts")).toBe(true);
+		expect(isAllowed("sandbox/local/bwrap.ts", "model/task.ts")).toBe(true);
+		expect(isAllowed("sandbox/local/bwrap.ts", "errors.ts")).toBe(true);
 		expect(isAllowed("verify/commands.ts", "sandbox/sandbox.ts")).toBe(true);
 	});
 

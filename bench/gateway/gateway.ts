@@ -1,5 +1,5 @@
 import { open } from "node:fs/promises";
-import { openGateway } from "../../src/gateway/server.ts";
+import { openGateway } from "../../src/gateway/agent-side/server.ts";
 
 /** The gateway alone in its process, so that its CPU and memory are its own. One tap per stream, one file for all calls. */
 const [engineUrl, file, taps] = [process.argv[2]!, process.argv[3]!, Number(process.argv[4])];

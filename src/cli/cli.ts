@@ -8,13 +8,13 @@ import { helpOf, overview } from "./help.ts";
 import { list } from "./list.ts";
 import { mcp } from "./mcp.ts";
 import { policy } from "./policy.ts";
-import { run } from "./run.ts";
+import { run } from "./run/run.ts";
+import { ServerTrouble } from "./run/server-trouble.ts";
 import { serveCommand } from "./serve.ts";
-import { ServerTrouble } from "./server-trouble.ts";
-import { show } from "./show.ts";
-import { printable } from "./style.ts";
+import { show } from "./show/show.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
+import { printable } from "./terminal/style.ts";
 import { VERSION } from "./version.ts";
 import { worker } from "./worker.ts";
 

@@ -35,7 +35,7 @@ still works, but then this one is uploaded once and kept as a snapshot of it.`,
 		const name = args.text("name") ?? env.PADDOCK_E2B_TEMPLATE ?? DEFAULT_NAME;
 		const cpus = args.whole("cpus", { least: 1, most: 64 });
 		const memoryMb = args.whole("memory", { least: 512, most: 262_144 });
-		const { buildE2bTemplate } = await import("../sandbox/e2b-template.ts");
+		const { buildE2bTemplate } = await import("../sandbox/e2b/template.ts");
 		const { templateId } = await buildE2bTemplate({
 			name,
 			env,

@@ -5,12 +5,12 @@ import type { RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
 import { printLine } from "./console.ts";
-import { plural } from "./figures.ts";
-import { onInterrupt } from "./interrupt.ts";
 import { FILTER_OPTIONS, toFilter } from "./list.ts";
 import { openHere, warnOn } from "./open.ts";
-import { findRollout } from "./show.ts";
-import { oneLine } from "./style.ts";
+import { onInterrupt } from "./run/interrupt.ts";
+import { findRollout } from "./show/show.ts";
+import { plural } from "./terminal/figures.ts";
+import { oneLine } from "./terminal/style.ts";
 
 const FORMATS = [
 	"jsonl",

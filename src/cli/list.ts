@@ -4,10 +4,10 @@ import { type RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { printLine } from "./console.ts";
-import { showCount, showReward, showSeconds, showTime } from "./figures.ts";
 import { openHere, warnOn } from "./open.ts";
-import { oneLine } from "./style.ts";
-import { layOut } from "./table.ts";
+import { showCount, showReward, showSeconds, showTime } from "./terminal/figures.ts";
+import { oneLine } from "./terminal/style.ts";
+import { layOut } from "./terminal/table.ts";
 
 const DEFAULT_LIMIT = 20;
 

@@ -1,7 +1,7 @@
 import { loadConfig } from "../config.ts";
 import type { Command } from "./command.ts";
-import { onInterrupt } from "./interrupt.ts";
 import { openHere, warnOn } from "./open.ts";
+import { onInterrupt } from "./run/interrupt.ts";
 
 export const mcp: Command = {
 	name: "mcp",

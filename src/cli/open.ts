@@ -1,7 +1,7 @@
 import type { Config } from "../config.ts";
 import type { Paddock, PaddockOptions } from "../paddock.ts";
 import { type Console, printLine } from "./console.ts";
-import { printable } from "./style.ts";
+import { printable } from "./terminal/style.ts";
 
 /** Once in so long is enough, however many boxes have the same thing to say. */
 const SAID_FOR_MS = 600_000;

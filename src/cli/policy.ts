@@ -3,8 +3,8 @@ import { POLICIES, requirePolicy } from "../policy/names.ts";
 import { loadTasks } from "../task/load.ts";
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
-import { untilInterrupt } from "./interrupt.ts";
-import { layOut } from "./table.ts";
+import { untilInterrupt } from "./run/interrupt.ts";
+import { layOut } from "./terminal/table.ts";
 
 const KEY = "paddock";
 

@@ -1,7 +1,7 @@
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
 import { DAEMON_OPTIONS, GRACE_MS, openDaemon } from "./daemon.ts";
-import { untilInterrupt } from "./interrupt.ts";
+import { untilInterrupt } from "./run/interrupt.ts";
 
 export const serveCommand: Command = {
 	name: "serve",
@@ -25,7 +25,7 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 	async run(args, console) {
 		await using daemon = await openDaemon(args, console);
 		const { paddock, config, host, port = 8000, log, metrics } = daemon;
-		const { openDoors } = await import("../openenv/doors.ts");
+		const { openDoors } = await import("../server/doors.ts");
 		const { serve } = await import("../server/serve.ts");
 		const doors = openDoors(paddock, { log });
 		await using serving = await serve(paddock, {

@@ -6,10 +6,10 @@ import { checkTask } from "../task/check.ts";
 import { loadTasks } from "../task/load.ts";
 import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
-import { plural, showReward } from "./figures.ts";
 import { warnOn } from "./open.ts";
-import { openLocalRunner, type Runner } from "./runner.ts";
-import { printable } from "./style.ts";
+import { openLocalRunner, type Runner } from "./run/runner.ts";
+import { plural, showReward } from "./terminal/figures.ts";
+import { printable } from "./terminal/style.ts";
 
 export const taskCheck: Command = {
 	name: "task check",

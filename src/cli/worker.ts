@@ -1,8 +1,8 @@
 import type { Command } from "./command.ts";
 import { printLine } from "./console.ts";
 import { DAEMON_OPTIONS, GRACE_MS, openDaemon } from "./daemon.ts";
-import { plural } from "./figures.ts";
-import { untilInterrupt } from "./interrupt.ts";
+import { untilInterrupt } from "./run/interrupt.ts";
+import { plural } from "./terminal/figures.ts";
 
 export const worker: Command = {
 	name: "worker",

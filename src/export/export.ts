@@ -3,7 +3,7 @@ import { UsageError } from "../errors.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { RolloutFilter, Store } from "../store/store.ts";
-import { readCalls } from "../store/trace-log.ts";
+import { readCalls } from "../store/trace/trace-log.ts";
 import { Advantages } from "./advantage.ts";
 import { type AtifOptions, toTrajectory } from "./atif.ts";
 import { chatRows } from "./chat-rows.ts";

@@ -1,9 +1,9 @@
 import type { ModelCall } from "../model/call.ts";
 import type { LogprobsMode } from "../model/endpoint.ts";
-import type { KnownDialect } from "./dialects/dialect.ts";
-import { DIALECTS } from "./dialects/dialect.ts";
-import type { JsonObject, Protocol, Transcript } from "./dialects/protocol.ts";
-import type { Origin } from "./purpose.ts";
+import type { Origin } from "./agent-side/purpose.ts";
+import type { KnownDialect } from "./engines/dialect.ts";
+import { DIALECTS } from "./engines/dialect.ts";
+import type { JsonObject, Protocol, Transcript } from "./protocols/protocol.ts";
 
 /** A call while it happens. */
 export interface CallDraft {

@@ -1,6 +1,6 @@
 import { UsageError } from "../errors.ts";
 import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
-import { isClosedAddress } from "./addresses.ts";
+import { isClosedAddress } from "./upstream/addresses.ts";
 
 const MAX_URL = 2048;
 

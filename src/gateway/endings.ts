@@ -1,12 +1,12 @@
 import { messageOf } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
+import { codeForAgent } from "./agent-side/guards.ts";
+import type { AgentReply } from "./agent-side/reply.ts";
 import type { CallEnding } from "./capture.ts";
-import type { Protocol } from "./dialects/protocol.ts";
-import type { UpstreamFault } from "./fault.ts";
-import { codeForAgent } from "./guards.ts";
 import type { GatewayLog } from "./log.ts";
-import type { AgentReply } from "./reply.ts";
+import type { Protocol } from "./protocols/protocol.ts";
 import type { CutError, Flight } from "./tap.ts";
+import type { UpstreamFault } from "./upstream/fault.ts";
 
 /** How a call ended, and what the agent is to see of that once it is recorded. */
 export interface Ending extends CallEnding {

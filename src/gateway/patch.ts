@@ -1,6 +1,6 @@
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Sampling } from "../model/request.ts";
-import { DIALECTS, type KnownDialect } from "./dialects/dialect.ts";
+import { DIALECTS, type KnownDialect } from "./engines/dialect.ts";
 import {
 	type Hidden,
 	isObject,
@@ -8,7 +8,7 @@ import {
 	type Protocol,
 	toArray,
 	toCount,
-} from "./dialects/protocol.ts";
+} from "./protocols/protocol.ts";
 
 export interface PatchInput {
 	protocol: Protocol;

@@ -3,20 +3,20 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { toCallSummary } from "../model/call.ts";
+import { judge } from "./agent-side/guards.ts";
+import type { Origin } from "./agent-side/purpose.ts";
+import type { AgentReply } from "./agent-side/reply.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
-import type { JsonObject, Protocol } from "./dialects/protocol.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./endings.ts";
-import { type Engine, learnFromAnswer, learnFromFault, mayQuote, toLosses } from "./engines.ts";
-import { faultOfError, type UpstreamFault } from "./fault.ts";
-import { judge } from "./guards.ts";
+import { type Engine, learnFromAnswer, learnFromFault, mayQuote, toLosses } from "./engines/engines.ts";
 import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
 import { type Patched, patchRequest } from "./patch.ts";
-import type { Origin } from "./purpose.ts";
-import { receive } from "./receive.ts";
-import type { AgentReply } from "./reply.ts";
+import type { JsonObject, Protocol } from "./protocols/protocol.ts";
 import type { Flight, RolloutTap } from "./tap.ts";
-import { toForwarded } from "./upstream.ts";
+import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
+import { receive } from "./upstream/receive.ts";
+import { toForwarded } from "./upstream/upstream.ts";
 
 /** One request of the agent, read and understood. */
 export interface AgentRequest {

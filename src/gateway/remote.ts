@@ -1,5 +1,5 @@
-import { isObject, type JsonObject, toArray, toText } from "./dialects/protocol.ts";
-import { Refusal } from "./refusal.ts";
+import { Refusal } from "./agent-side/refusal.ts";
+import { isObject, type JsonObject, toArray, toText } from "./protocols/protocol.ts";
 
 /** Fields by which providers are asked to search the web or to talk to other servers. */
 const REACHING_FIELDS = ["web_search_options", "search_parameters", "mcp_servers", "plugins"];

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { type ModelCall, toCallSummary } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
+import { Ledger } from "./agent-side/guards.ts";
 import type { Tap, TapOptions, TapStop } from "./gateway.ts";
-import { Ledger } from "./guards.ts";
 
 /** A call between its request and its record. */
 export interface Flight extends Disposable {

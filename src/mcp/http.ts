@@ -5,7 +5,7 @@ import { isInitializeRequest } from "@modelcontextprotocol/sdk/types.js";
 import type { Env, Hono } from "hono";
 import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
-import { type Body, readBody } from "./body.ts";
+import { type Body, readBody } from "../tools/body.ts";
 import { createMcpServer } from "./server.ts";
 
 export interface McpDoorOptions {

@@ -3,19 +3,16 @@ import {
 	CallToolRequestSchema,
 	type CallToolResult,
 	ErrorCode,
-	type Tool as ListedTool,
 	ListToolsRequestSchema,
 	McpError,
 } from "@modelcontextprotocol/sdk/types.js";
-import { API_VERSION } from "../api/api.ts";
 import { RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
-import type { Tool, ToolContext } from "./mcp.ts";
-import { toText } from "./result.ts";
-import { openToolbox, type Toolbox, toJsonSchema } from "./toolbox.ts";
-
-export const SERVER_INFO = { name: "paddock", title: "Paddock", version: API_VERSION };
+import { SERVER_INFO, toListedTool } from "../tools/listed-tool.ts";
+import { toText } from "../tools/result.ts";
+import { openToolbox, type Toolbox } from "../tools/toolbox.ts";
+import type { Tool, ToolContext } from "../tools/tools.ts";
 
 const INSTRUCTIONS =
 	"Runs the OpenCode agent on coding tasks in sandboxes and returns reward, tokens, transcript and files. run_rollout blocks and reports progress; start_rollout, get_state, subscribe_events and finalize_rollout do the same in short calls. endpoint scripted needs no model.";
@@ -63,17 +60,6 @@ export function createMcpServer(paddock: Paddock, options: McpServerOptions = {}
 		return answer;
 	});
 	return server;
-}
-
-export function toListedTool(tool: Tool): ListedTool {
-	return {
-		name: tool.name,
-		title: tool.title,
-		description: tool.description,
-		inputSchema: toJsonSchema(tool.input),
-		outputSchema: toJsonSchema(tool.output),
-		annotations: { readOnlyHint: tool.readOnly, destructiveHint: false, openWorldHint: !tool.readOnly },
-	};
 }
 
 function findTool(tools: Toolbox, name: string): Tool {

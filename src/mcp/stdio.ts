@@ -2,7 +2,7 @@ import type { Readable, Writable } from "node:stream";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
 import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
-import { MAX_MESSAGE_BYTES } from "./body.ts";
+import { MAX_MESSAGE_BYTES } from "../tools/body.ts";
 import { createMcpServer } from "./server.ts";
 
 export interface StdioOptions {

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import type { Tool, ToolOutput } from "../mcp/mcp.ts";
-import { toText } from "../mcp/result.ts";
-import { type Toolbox, toJsonSchema } from "../mcp/toolbox.ts";
 import { toTimerMs } from "../model/duration.ts";
+import { toText } from "../tools/result.ts";
+import { type Toolbox, toJsonSchema } from "../tools/toolbox.ts";
+import type { Tool, ToolOutput } from "../tools/tools.ts";
 import type { CallOptions, ToolError, Triple } from "./openenv.ts";
 
 export interface EnvironmentOptions {

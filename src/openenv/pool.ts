@@ -1,5 +1,5 @@
 import type { Log } from "../log.ts";
-import type { Toolbox } from "../mcp/toolbox.ts";
+import type { Toolbox } from "../tools/toolbox.ts";
 import { Environment, type EnvironmentOptions } from "./environment.ts";
 import type { OpenEnvSettings } from "./settings.ts";
 

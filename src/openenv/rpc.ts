@@ -1,7 +1,7 @@
 import { LATEST_PROTOCOL_VERSION } from "@modelcontextprotocol/sdk/types.js";
 import { z } from "zod";
-import { SERVER_INFO, toListedTool } from "../mcp/server.ts";
-import type { Toolbox } from "../mcp/toolbox.ts";
+import { SERVER_INFO, toListedTool } from "../tools/listed-tool.ts";
+import type { Toolbox } from "../tools/toolbox.ts";
 import { type Environment, toEnvelope } from "./environment.ts";
 import type { CallOptions } from "./openenv.ts";
 import { CapacityError, type EnvironmentPool } from "./pool.ts";

@@ -1,5 +1,5 @@
 import type { WebSocket } from "ws";
-import { MAX_MESSAGE_BYTES } from "../mcp/body.ts";
+import { MAX_MESSAGE_BYTES } from "../tools/body.ts";
 
 /** A client that asks and never reads would have us keep every answer. */
 const MAX_UNREAD_BYTES = 2 * MAX_MESSAGE_BYTES;

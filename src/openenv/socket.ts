@@ -1,7 +1,7 @@
 import type { RawData, WebSocket } from "ws";
 import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { MAX_MESSAGE_BYTES } from "../mcp/body.ts";
+import { MAX_MESSAGE_BYTES } from "../tools/body.ts";
 import type { Environment } from "./environment.ts";
 import { CLIENT_FRAMES, type ClientFrame, parseAction } from "./frames.ts";
 import type { ServerFrame } from "./openenv.ts";

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { MAX_MESSAGE_BYTES } from "../mcp/body.ts";
+import { MAX_MESSAGE_BYTES } from "../tools/body.ts";
 import { RpcSocket } from "./rpc-socket.ts";
 import { EnvironmentSocket, type SocketDoor } from "./socket.ts";
 

@@ -3,7 +3,7 @@ import { resolveEndpoint } from "../gateway/catalog.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { readCalls } from "../store/trace-log.ts";
+import { readCalls } from "../store/trace/trace-log.ts";
 import type { Deps } from "./deps.ts";
 
 /** Where this rollout's calls go: a scripted model of our own, or an endpoint of the catalog or the caller. */

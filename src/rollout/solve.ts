@@ -5,7 +5,7 @@ import { toTimerMs } from "../model/duration.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
-import { TraceWriter } from "../store/trace-log.ts";
+import { TraceWriter } from "../store/trace/trace-log.ts";
 import { Attendant } from "./attendant.ts";
 import { inTime } from "./clock.ts";
 import type { Deps } from "./deps.ts";

@@ -3,9 +3,9 @@
  * `end <id>`, `say <text>`, `close`. Its argument says how often the clocks move, in milliseconds.
  */
 import { createInterface } from "node:readline";
-import { openBars } from "../../src/cli/bars.ts";
 import { processConsole } from "../../src/cli/console.ts";
-import { advance, newRow, type Row } from "../../src/cli/progress.ts";
+import { openBars } from "../../src/cli/terminal/bars.ts";
+import { advance, newRow, type Row } from "../../src/cli/terminal/progress.ts";
 import type { EventBody } from "../../src/model/event.ts";
 
 const rows = new Map<string, Row>(["alpha", "beta", "gamma"].map((id) => [id, newRow(id, id)]));

@@ -1,8 +1,8 @@
 import { fileURLToPath } from "node:url";
 import { expect, test, vi } from "vitest";
-import { openBars } from "../../src/cli/bars.ts";
-import { openDisplay } from "../../src/cli/display.ts";
-import { advance, newRow } from "../../src/cli/progress.ts";
+import { openBars } from "../../src/cli/terminal/bars.ts";
+import { openDisplay } from "../../src/cli/terminal/display.ts";
+import { advance, newRow } from "../../src/cli/terminal/progress.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { RecordedConsole } from "./console.ts";
 import { hasTmux, Terminal } from "./terminal.ts";

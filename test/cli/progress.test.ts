@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { advance, elapsedS, newRow, type Row, totalsOf } from "../../src/cli/progress.ts";
+import { advance, elapsedS, newRow, type Row, totalsOf } from "../../src/cli/terminal/progress.ts";
 import type { EventBody } from "../../src/model/event.ts";
 
 const play = (row: Row, ...events: [number, EventBody][]): Row =>

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { resultsPart } from "../../src/cli/show-parts.ts";
-import { transcriptPart } from "../../src/cli/show-transcript.ts";
+import { resultsPart } from "../../src/cli/show/parts.ts";
+import { transcriptPart } from "../../src/cli/show/transcript.ts";
 
 const tool = (state: Record<string, unknown>) => ({
 	info: { role: "assistant" },

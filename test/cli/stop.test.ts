@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { expect, test } from "vitest";
 import { isNodeNewEnough } from "../../scripts/node24.mjs";
-import { onInterrupt } from "../../src/cli/interrupt.ts";
+import { onInterrupt } from "../../src/cli/run/interrupt.ts";
 import { Paddock, type StartOptions } from "./paddock.ts";
 
 test("losing whoever started it is a request to stop, but never the second one, which would cut it short", () => {

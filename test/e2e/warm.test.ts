@@ -1,11 +1,11 @@
 import type { Duplex } from "node:stream";
 import { expect, test } from "vitest";
 import { opencode } from "../../src/agent/opencode.ts";
-import { openGateway } from "../../src/gateway/server.ts";
+import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { ModelCall } from "../../src/model/call.ts";
 import { AgentOptions, RolloutRequest } from "../../src/model/request.ts";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
 import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
 
 test("boxes made ahead for a task send the same first request as a cold one, and reach the same reward", async () => {

@@ -1,7 +1,7 @@
 import { Writable } from "node:stream";
 import { exportRollouts } from "../../src/export/export.ts";
 import type { Store } from "../../src/store/store.ts";
-import { TraceWriter } from "../../src/store/trace-log.ts";
+import { TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { longRollout } from "../store/trace-long.ts";
 import { aRollout, toRow } from "./shelf.ts";
 

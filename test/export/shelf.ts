@@ -2,7 +2,7 @@ import type { ModelCall } from "../../src/model/call.ts";
 import { Rollout, RolloutRow } from "../../src/model/rollout.ts";
 import { summarize } from "../../src/store/group-summary.ts";
 import type { Store } from "../../src/store/store.ts";
-import { TraceWriter } from "../../src/store/trace-log.ts";
+import { TraceWriter } from "../../src/store/trace/trace-log.ts";
 
 /** A finished rollout; say only what the test is about. */
 export function aRollout(fields: Partial<Rollout> & { id: string }): Rollout {

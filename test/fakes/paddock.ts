@@ -11,9 +11,9 @@ import type { Group } from "../../src/model/rollout.ts";
 import type { Paddock } from "../../src/paddock.ts";
 import type { Queue } from "../../src/queue/queue.ts";
 import { follow } from "../../src/store/follow.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { NewRollout, Store } from "../../src/store/store.ts";
-import { readCalls, TraceWriter } from "../../src/store/trace-log.ts";
+import { readCalls, TraceWriter } from "../../src/store/trace/trace-log.ts";
 
 /** A Paddock over the real embedded store in which nobody works: the test plays the worker, through the store. */
 export interface FakePaddock extends Paddock {

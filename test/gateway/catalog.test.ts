@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../src/errors.ts";
-import { lookupOpen } from "../../src/gateway/addresses.ts";
 import {
 	listEndpoints,
 	normaliseBaseUrl,
 	parseModelKey,
 	resolveEndpoint,
 } from "../../src/gateway/catalog.ts";
+import { lookupOpen } from "../../src/gateway/upstream/addresses.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 
 type Spec = Exclude<EndpointSpec, { type: "policy" }>;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { cutField } from "../../src/gateway/dialects/cut.ts";
+import { cutField } from "../../src/gateway/protocols/cut.ts";
 
 test.each([
 	["first", '{"x":1,"b":2}', '{"b":2}'],

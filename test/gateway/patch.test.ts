@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
-import { messages } from "../../src/gateway/dialects/anthropic-messages.ts";
-import { chat } from "../../src/gateway/dialects/openai-chat.ts";
-import { responses } from "../../src/gateway/dialects/openai-responses.ts";
 import { type PatchInput, patchRequest } from "../../src/gateway/patch.ts";
+import { messages } from "../../src/gateway/protocols/anthropic-messages.ts";
+import { chat } from "../../src/gateway/protocols/openai-chat.ts";
+import { responses } from "../../src/gateway/protocols/openai-responses.ts";
 import { Sampling } from "../../src/model/request.ts";
 import { CHAT } from "./station.ts";
 

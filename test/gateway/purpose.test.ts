@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { originOf } from "../../src/gateway/purpose.ts";
+import { originOf } from "../../src/gateway/agent-side/purpose.ts";
 import { CHAT } from "./station.ts";
 
 const { tools: _tools, ...BARE } = CHAT;

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type SseEvent, SseParser } from "../../src/gateway/sse.ts";
+import { type SseEvent, SseParser } from "../../src/gateway/protocols/sse.ts";
 
 const read = (...chunks: string[]): SseEvent[] => {
 	const parser = new SseParser();

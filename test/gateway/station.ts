@@ -1,8 +1,8 @@
 import { createConnection } from "node:net";
 import { Agent, request as send } from "undici";
+import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { TapOptions, TapStop } from "../../src/gateway/gateway.ts";
 import type { GatewayLimits } from "../../src/gateway/limits.ts";
-import { openGateway } from "../../src/gateway/server.ts";
 import type { CallSummary, ModelCall } from "../../src/model/call.ts";
 import { Sampling } from "../../src/model/request.ts";
 import { Budget } from "../../src/model/task.ts";

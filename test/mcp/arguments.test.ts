@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../src/errors.ts";
-import { toRolloutRequest } from "../../src/mcp/request.ts";
+import { toRolloutRequest } from "../../src/tools/request.ts";
 
 const env = { OPENAI_API_KEY: "server-secret", VLLM_URL: "http://gpu:8000" };
 const surroundings = { env, sandbox: "local", door: "mcp" } as const;

@@ -4,9 +4,9 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { InMemoryTransport } from "@modelcontextprotocol/sdk/inMemory.js";
 import type { CallToolResult, Progress } from "@modelcontextprotocol/sdk/types.js";
 import { test as base, describe, expect } from "vitest";
-import { rolloutTools } from "../../src/mcp/rollout-tools.ts";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { runStdio } from "../../src/mcp/stdio.ts";
+import { rolloutTools } from "../../src/tools/rollout-tools.ts";
 import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";
 import { openPlayingPaddock, until } from "../openenv/playing-paddock.ts";

@@ -1,5 +1,5 @@
-import { type Doors, type DoorsOptions, openDoors } from "../../src/openenv/doors.ts";
 import type { Paddock } from "../../src/paddock.ts";
+import { type Doors, type DoorsOptions, openDoors } from "../../src/server/doors.ts";
 import { serve } from "../../src/server/serve.ts";
 
 export interface OpenDoors extends AsyncDisposable, Pick<Doors, "mcp" | "openEnv"> {

@@ -1,8 +1,8 @@
 import { describe, expect, test as plain } from "vitest";
 import { z } from "zod";
-import type { Tool } from "../../src/mcp/mcp.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { Environment } from "../../src/openenv/environment.ts";
+import type { Tool } from "../../src/tools/tools.ts";
 import { completedCall } from "../fixtures/calls.ts";
 import { callFrame, task, test } from "./fixtures.ts";
 import { type Json, resultOf } from "./raw-client.ts";

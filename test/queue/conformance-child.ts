@@ -1,7 +1,7 @@
-import { openBossQueue } from "../../src/queue/boss.ts";
-import { openEmbeddedQueue } from "../../src/queue/embedded.ts";
-import { openPostgresStore } from "../../src/store/postgres.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openBossQueue } from "../../src/queue/boss/boss.ts";
+import { openEmbeddedQueue } from "../../src/queue/embedded/embedded.ts";
+import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { QueueAddress } from "./fixture.ts";
 
 /** Takes one job, says so, and never ends it. Made to be killed. */

@@ -1,5 +1,5 @@
-import { openEmbeddedQueue } from "../../src/queue/embedded.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openEmbeddedQueue } from "../../src/queue/embedded/embedded.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 
 /** A small server: takes work, writes a few events for each rollout, ends it, and says what it does. Made to be killed. */
 const home = process.argv[2]!;

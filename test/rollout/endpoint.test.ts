@@ -6,7 +6,7 @@ import { newId } from "../../src/model/id.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import { castEndpoint } from "../../src/rollout/endpoint.ts";
-import { openSqliteStore } from "../../src/store/sqlite.ts";
+import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { task } from "../fixtures/script.ts";
 
 test("a rollout's own key that cannot be opened here is the endpoint's trouble, and the key file is named", async () => {

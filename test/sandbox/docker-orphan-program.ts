@@ -1,5 +1,5 @@
 import { BoxSpec } from "../../src/model/task.ts";
-import { openDockerProvider } from "../../src/sandbox/docker.ts";
+import { openDockerProvider } from "../../src/sandbox/docker/docker.ts";
 
 /** Opens a box, says its name, and waits to be killed. */
 const provider = await openDockerProvider({ env: process.env, runRoot: process.argv[2]! });

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openDockerProvider } from "../../src/sandbox/docker.ts";
+import { openDockerProvider } from "../../src/sandbox/docker/docker.ts";
 import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
 import { loadTask } from "../../src/task/load.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";

@@ -4,8 +4,8 @@ import { networkInterfaces } from "node:os";
 import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { Egress, isListed, isPublic } from "../../src/sandbox/egress.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { Egress, isListed, isPublic } from "../../src/sandbox/egress/egress.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const PLAIN = "GET http://x.example/ HTTP/1.1\r\nhost: x.example\r\n";

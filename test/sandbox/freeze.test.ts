@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { planCgroup } from "../../src/sandbox/cgroup.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { planCgroup } from "../../src/sandbox/local/cgroup.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 test("a frozen box uses no processor time, however busy it was, and goes on when thawed", async (context) => {

@@ -1,7 +1,7 @@
 /** A program that opens boxes and then waits to be killed; run by the lease tests. argv[2]: local or process. */
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openProcessProvider } from "../../src/sandbox/process/process.ts";
 
 const provider =
 	process.argv[2] === "local" ? await openLocalProvider() : await openProcessProvider({ warn: () => {} });

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Lease, reapLeases, startTimeOf, takeLease } from "../../src/sandbox/lease.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process.ts";
+import { type Lease, reapLeases, startTimeOf, takeLease } from "../../src/sandbox/lease/lease.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openProcessProvider } from "../../src/sandbox/process/process.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const description = (boxId: string) => async () => ({

@@ -1,4 +1,4 @@
-import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
 import { conformance } from "./conformance.ts";
 
 conformance({

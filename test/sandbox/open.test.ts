@@ -2,8 +2,8 @@ import { mkdtemp, readdir, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { openBox } from "../../src/sandbox/box.ts";
-import type { BoxOptions, Launched } from "../../src/sandbox/launch.ts";
+import { openBox } from "../../src/sandbox/box/box.ts";
+import type { BoxOptions, Launched } from "../../src/sandbox/box/launch.ts";
 
 /** A box whose init never says hello, and a record of what was undone. */
 function silent(done: string[], changes: Partial<BoxOptions> = {}): BoxOptions {

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from "vitest";
-import { openDockerProvider } from "../../src/sandbox/docker.ts";
+import { openDockerProvider } from "../../src/sandbox/docker/docker.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
 import { conformance } from "./conformance.ts";
 

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openProcessProvider } from "../../src/sandbox/process.ts";
+import { openProcessProvider } from "../../src/sandbox/process/process.ts";
 import { conformance } from "./conformance.ts";
 
 conformance({

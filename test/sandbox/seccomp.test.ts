@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { seccompFilter } from "../../src/sandbox/seccomp.ts";
+import { seccompFilter } from "../../src/sandbox/local/seccomp.ts";
 
 const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;

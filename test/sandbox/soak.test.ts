@@ -4,7 +4,7 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
 import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
 

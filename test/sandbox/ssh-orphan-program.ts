@@ -1,5 +1,5 @@
 import { BoxSpec } from "../../src/model/task.ts";
-import { openSshProvider } from "../../src/sandbox/ssh.ts";
+import { openSshProvider } from "../../src/sandbox/ssh/ssh.ts";
 
 /** Opens a box with something running in it, says its name, and waits to be killed. */
 const provider = await openSshProvider({ env: process.env, warn: () => {}, runRoot: process.argv[2]! });

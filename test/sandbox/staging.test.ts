@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { stage } from "../../src/sandbox/staging.ts";
+import { stage } from "../../src/sandbox/box/staging.ts";
 
 let folder: string;
 beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { BucketBytes } from "../../src/store/bucket-bytes.ts";
-import { signedHeaders } from "../../src/store/bucket-signature.ts";
-import { bytePlacesFrom } from "../../src/store/byte-places.ts";
+import { BucketBytes } from "../../src/store/bytes/bucket-bytes.ts";
+import { signedHeaders } from "../../src/store/bytes/bucket-signature.ts";
+import { bytePlacesFrom } from "../../src/store/bytes/places.ts";
 import { startBucket } from "../fakes/bucket.ts";
 
 const credentials = { accessKeyId: "id", secretAccessKey: "secret/with+signs", region: "eu-central-1" };

@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { appendFile, rm } from "node:fs/promises";
-import { readCalls, TraceWriter } from "../../src/store/trace-log.ts";
+import { readCalls, TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { longRollout } from "./trace-long.ts";
 
 /**

@@ -2,8 +2,8 @@ import { readFile } from "node:fs/promises";
 import { inflateSync } from "node:zlib";
 import { expect, test } from "vitest";
 import type { ModelCall } from "../../src/model/call.ts";
-import { readCalls, TraceWriter } from "../../src/store/trace-log.ts";
-import { readRecords } from "../../src/store/trace-record.ts";
+import { readRecords } from "../../src/store/trace/record.ts";
+import { readCalls, TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { collected, streamed } from "../export/calls.ts";
 
 /**

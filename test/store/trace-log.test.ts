@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import type { ModelCall } from "../../src/model/call.ts";
-import { readCalls, readSuperseded, TraceWriter } from "../../src/store/trace-log.ts";
+import { readCalls, readSuperseded, TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { aCall, collected, streamed } from "../export/calls.ts";
 import { randomCalls } from "./trace-random.ts";
 

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import type { ModelCall } from "../../src/model/call.ts";
-import { TraceWriter } from "../../src/store/trace-log.ts";
+import { TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { randomCalls } from "./trace-random.ts";
 

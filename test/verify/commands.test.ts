@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { openLocalProvider } from "../../src/sandbox/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process.ts";
+import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openProcessProvider } from "../../src/sandbox/process/process.ts";
 import type { OpenOptions } from "../../src/sandbox/sandbox.ts";
 import { verify } from "../../src/verify/clean-box.ts";
 import { task } from "../fixtures/script.ts";

@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { BoxSpec } from "../../../src/model/task.ts";
-import { planCgroup } from "../../../src/sandbox/cgroup.ts";
+import { planCgroup } from "../../../src/sandbox/local/cgroup.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import type { Finding, Probe, Range } from "./probe.ts";
 

@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { BoxSpec } from "../../../src/model/task.ts";
-import { openLocalProvider } from "../../../src/sandbox/local.ts";
+import { openLocalProvider } from "../../../src/sandbox/local/local.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { never, type Probe, shell } from "./probe.ts";
 

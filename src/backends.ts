@@ -1,0 +1,82 @@
+import type { Config } from "./config.ts";
+import { messageOf, UsageError } from "./errors.ts";
+import { SandboxBackend } from "./model/request.ts";
+import type { Availability, SandboxProvider } from "./sandbox/sandbox.ts";
+
+/** The sandbox backends of this machine, each opened when it is first asked for. */
+export class Providers implements AsyncDisposable {
+	readonly #env: Config["env"];
+	readonly #warn: (message: string) => void;
+	readonly #opened = new Map<string, Promise<SandboxProvider>>();
+	readonly #stack = new AsyncDisposableStack();
+
+	constructor(env: Config["env"], warn: (message: string) => void) {
+		this.#env = env;
+		this.#warn = warn;
+	}
+
+	get(backend: string): Promise<SandboxProvider> {
+		const known = this.#opened.get(backend);
+		if (known) return known;
+		const opening = this.#open(backend).then((opened) => this.#stack.use(opened));
+		this.#opened.set(backend, opening);
+		// What was missing may be there the next time.
+		opening.catch(() => this.#opened.delete(backend));
+		return opening;
+	}
+
+	/** A backend that cannot even be opened is one that is not available, and says why. */
+	async availability(backend: string): Promise<Availability> {
+		try {
+			return await (await this.get(backend)).available();
+		} catch (error) {
+			return { ok: false, checks: [{ name: "open", ok: false, detail: messageOf(error) }] };
+		}
+	}
+
+	async availabilities(): Promise<Record<string, Availability>> {
+		const entries = SandboxBackend.options.map(
+			async (name) => [name, await this.availability(name)] as const,
+		);
+		return Object.fromEntries(await Promise.all(entries));
+	}
+
+	/** Destroys what dead owners left behind, in the backends that are in use, and says how many boxes that were. */
+	async reap(): Promise<number> {
+		let reaped = 0;
+		for (const [name, opening] of this.#opened) {
+			try {
+				reaped += await (await opening).reap();
+			} catch (error) {
+				this.#warn(`could not clean up old ${name} boxes: ${messageOf(error)}`);
+			}
+		}
+		return reaped;
+	}
+
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#stack.disposeAsync();
+	}
+
+	/** Each backend brings its own library; only what is used is loaded. */
+	async #open(backend: string): Promise<SandboxProvider> {
+		const [env, warn] = [this.#env, this.#warn];
+		switch (SandboxBackend.safeParse(backend).data) {
+			case "local":
+				return await (await import("./sandbox/local/local.ts")).openLocalProvider();
+			case "docker":
+				return await (await import("./sandbox/docker/docker.ts")).openDockerProvider({ env });
+			case "ssh":
+				return await (await import("./sandbox/ssh/ssh.ts")).openSshProvider({ env, warn });
+			case "e2b":
+				return await (await import("./sandbox/e2b/e2b.ts")).openE2bProvider({ env, warn });
+			case "process":
+				return await (await import("./sandbox/process/process.ts")).openProcessProvider({ warn });
+			default:
+				throw new UsageError(
+					`the sandbox ${JSON.stringify(backend)} is not available here`,
+					"unknown_sandbox",
+				);
+		}
+	}
+}

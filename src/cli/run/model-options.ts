@@ -1,0 +1,88 @@
+import { UsageError } from "../../errors.ts";
+import type { EndpointSpec } from "../../model/endpoint.ts";
+import type { Arguments, Option } from "../command.ts";
+import { didYouMean } from "../suggest.ts";
+
+/** The options that say which model answers. */
+export const MODEL_OPTIONS: Record<string, Option> = {
+	policy: { value: "<name>", help: "a built-in scripted model: oracle, noop, cheat-*, replay" },
+	trace: { value: "<rollout>", help: "with --policy replay: the rollout to play back" },
+	endpoint: { value: "<name>", help: "a name of the catalog: vllm, openai, hf_router, scripted" },
+	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
+	model: { value: "<name>", help: "the model's name at that endpoint" },
+	"api-key-env": { value: "<variable>", help: "the environment variable that holds the key" },
+};
+
+export function toEndpointSpec(
+	args: Arguments,
+	env: Record<string, string | undefined>,
+	policies: readonly string[],
+): EndpointSpec {
+	const given = (names: string[]) => names.filter((name) => args.has(name));
+	const clash = given(["endpoint", "base-url", "model", "api-key-env"])[0];
+	if (args.has("policy") && clash !== undefined) {
+		throw new UsageError(`--policy and --${clash} contradict each other: give one of them.`, "contradiction");
+	}
+	if (args.has("trace") && args.text("policy") !== "replay") {
+		throw new UsageError("--trace belongs to --policy replay.", "contradiction");
+	}
+	if (args.has("policy")) return toPolicy(args, policies);
+
+	const apiKey = readKey(args.text("api-key-env"), env);
+	const baseUrl = toBaseUrl(args.text("base-url"));
+	const model = args.text("model");
+	const name = args.text("endpoint");
+	if (name !== undefined) {
+		return {
+			type: "named",
+			name,
+			...(baseUrl === undefined ? {} : { baseUrl }),
+			...(model === undefined ? {} : { model }),
+			...(apiKey === undefined ? {} : { apiKey }),
+		};
+	}
+	if (baseUrl === undefined) {
+		throw new UsageError(
+			"Which model? Give --policy oracle (no network), --endpoint <name>, or --base-url <url> with --model <name>.",
+			"no_model",
+		);
+	}
+	if (model === undefined) throw new UsageError("--base-url needs --model <name> as well.", "no_model");
+	return { type: "url", baseUrl, model, dialect: "auto", ...(apiKey === undefined ? {} : { apiKey }) };
+}
+
+function toPolicy(args: Arguments, policies: readonly string[]): EndpointSpec {
+	const policy = args.text("policy")!;
+	if (!policies.includes(policy)) {
+		throw new UsageError(
+			`There is no policy "${policy}".${didYouMean(policy, policies)} Known: ${policies.join(", ")}.`,
+			"unknown_policy",
+		);
+	}
+	const trace = args.text("trace");
+	if (policy === "replay" && trace === undefined) {
+		throw new UsageError("--policy replay needs --trace <rollout>: which one to play back.", "no_trace");
+	}
+	return { type: "policy", policy, ...(trace === undefined ? {} : { trace }) };
+}
+
+function readKey(variable: string | undefined, env: Record<string, string | undefined>): string | undefined {
+	if (variable === undefined) return undefined;
+	const key = env[variable];
+	if (key === undefined || key === "") {
+		throw new UsageError(`--api-key-env: the environment variable ${variable} is not set.`, "no_key");
+	}
+	return key;
+}
+
+function toBaseUrl(text: string | undefined): string | undefined {
+	if (text === undefined) return undefined;
+	const url = URL.canParse(text) ? new URL(text) : null;
+	if (url === null || !/^https?:$/.test(url.protocol)) {
+		throw new UsageError(
+			`--base-url wants an http(s) address such as http://127.0.0.1:8001/v1, not "${text}".`,
+			"bad_option",
+		);
+	}
+	return text;
+}

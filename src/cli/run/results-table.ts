@@ -1,0 +1,57 @@
+import { type Console, printLine } from "../console.ts";
+import { plural, showCount, showReward, showSeconds } from "../terminal/figures.ts";
+import { elapsedS, type Row, totalsOf } from "../terminal/progress.ts";
+import { oneLine } from "../terminal/style.ts";
+import { layOut } from "../terminal/table.ts";
+
+/** How it went, one line for each rollout, and where to look next. */
+export function showResults(rows: readonly Row[], console: Console, server?: string): void {
+	const lines = layOut(
+		[
+			{ title: "task" },
+			{ title: "reward", align: "right" },
+			{ title: "outcome" },
+			{ title: "calls", align: "right" },
+			{ title: "tokens in + out", align: "right" },
+			{ title: "time", align: "right" },
+			{ title: "rollout" },
+		],
+		rows.map((row) => [
+			oneLine(row.name),
+			showReward(row.reward),
+			row.outcome ?? "unfinished",
+			showCount(row.calls),
+			`${showCount(row.promptTokens)} + ${showCount(row.completionTokens)}`,
+			showSeconds(elapsedS(row, row.endedAt ?? 0)),
+			row.id,
+		]),
+	);
+	for (const line of ["", ...lines, "", summaryOf(rows)]) printLine(console.stdout, line);
+	for (const row of rows) {
+		if (row.failure === null) continue;
+		const { boundary, code, message } = row.failure;
+		printLine(console.stdout, `${oneLine(row.name)} failed (${boundary}, ${code}): ${oneLine(message)}`);
+	}
+	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
+	if (closer === undefined) return;
+	const where = server === undefined ? `paddock show ${closer.id}` : new URL("/web", server).href;
+	printLine(console.stdout, `Look closer: ${where}`);
+}
+
+function summaryOf(rows: readonly Row[]): string {
+	const totals = totalsOf(rows);
+	const rewards = rows.map((row) => row.reward).filter((reward) => reward !== null);
+	const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length;
+	const starts = rows.map((row) => row.startedAt).filter((at) => at !== null);
+	const ends = rows.map((row) => row.endedAt).filter((at) => at !== null);
+	const wallS = starts.length > 0 && ends.length > 0 ? (Math.max(...ends) - Math.min(...starts)) / 1000 : 0;
+	return [
+		plural(rows.length, "rollout"),
+		rewards.length === 0
+			? "no reward"
+			: `mean reward ${mean.toFixed(2)}${rewards.length < rows.length ? ` of ${rewards.length}` : ""}`,
+		plural(totals.calls, "call"),
+		`${showCount(totals.promptTokens)} + ${showCount(totals.completionTokens)} tokens`,
+		showSeconds(wallS),
+	].join(" · ");
+}

@@ -1,0 +1,213 @@
+import { availableParallelism } from "node:os";
+import { type Config, loadConfig } from "../../config.ts";
+import { UsageError } from "../../errors.ts";
+import type { EndpointSpec } from "../../model/endpoint.ts";
+import { Mode, RolloutRequest, SandboxBackend } from "../../model/request.ts";
+import type { RolloutResult } from "../../model/result.ts";
+import type { Task } from "../../model/task.ts";
+import { POLICY_NAMES } from "../../policy/names.ts";
+import { loadTasks } from "../../task/load.ts";
+import type { Arguments, Command } from "../command.ts";
+import { type Console, printLine } from "../console.ts";
+import { warnOn } from "../open.ts";
+import { type Display, openDisplay } from "../terminal/display.ts";
+import { plural } from "../terminal/figures.ts";
+import { advance, type Row } from "../terminal/progress.ts";
+import { type Interrupt, onInterrupt } from "./interrupt.ts";
+import { MODEL_OPTIONS, toEndpointSpec } from "./model-options.ts";
+import { requireFolder, saveResult } from "./results-folder.ts";
+import { showResults } from "./results-table.ts";
+import { openLocalRunner, type Runner } from "./runner.ts";
+import { openServerRunner } from "./server-runner.ts";
+import { toServerTrouble } from "./server-trouble.ts";
+import { submitAll } from "./submit-all.ts";
+
+export const run: Command = {
+	name: "run",
+	operands: "<task|folder>…",
+	summary: "run the agent on tasks and show the rewards",
+	details: `A task is a folder with a task.yaml; a folder of such folders is all of them.
+Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least one failed; 2: bad usage.`,
+	options: {
+		...MODEL_OPTIONS,
+		n: { short: "n", value: "<number>", help: "rollouts of each task (default 1)" },
+		concurrency: {
+			value: "<number>",
+			help: `rollouts at a time (default: the ${availableParallelism()} cores)`,
+		},
+		sandbox: { value: "<backend>", help: SandboxBackend.options.join(", ") },
+		driver: { value: "<driver>", help: "how OpenCode is driven: serve (default), run" },
+		mode: { value: "<mode>", help: Mode.options.join(" (default), ") },
+		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
+		json: { help: "one JSON object per rollout on stdout, and nothing else there" },
+		out: { value: "<folder>", help: "also write result, transcript and files of each rollout there" },
+		server: {
+			value: "<url>",
+			help: "run on this Paddock server instead of in this process; several tasks are one batch",
+		},
+	},
+	examples: [
+		{
+			line: "paddock run examples/tasks --policy oracle",
+			says: "every example, solved by a scripted model: no key, no network",
+		},
+		{
+			line: "paddock run my-task -n 8 --base-url http://127.0.0.1:8001/v1 --model Qwen/Qwen3-8B",
+			says: "eight rollouts of one task against a local vLLM",
+		},
+		{
+			line: "paddock run my-tasks --endpoint openai --json > results.jsonl",
+			says: "OPENAI_API_KEY and OPENAI_MODEL say who answers",
+		},
+	],
+	async run(args, console) {
+		const plan = await readPlan(args, console);
+		// Warnings go wherever the display is by then.
+		const speaker = { say: warnOn(console) };
+		await using runner = await openRunner(plan, console, (message) => speaker.say(message));
+		try {
+			return await carryOut(plan, runner, console, speaker);
+		} catch (error) {
+			throw plan.server === undefined ? error : toServerTrouble(error, plan.server);
+		}
+	},
+};
+
+interface Plan {
+	config: Config;
+	requests: RolloutRequest[];
+	n: number;
+	json: boolean;
+	out: string | undefined;
+	server: string | undefined;
+}
+
+/** Everything that can be wrong with the words given is found here, before anything is created. */
+async function readPlan(args: Arguments, console: Console): Promise<Plan> {
+	if (args.operands.length === 0) {
+		throw new UsageError(
+			"Which task? For example: paddock run examples/tasks/fizzbuzz --policy oracle",
+			"no_task",
+		);
+	}
+	const config = loadConfig(console.env, console.directory);
+	const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
+	const n = args.whole("n", { least: 1, most: 10_000 }) ?? 1;
+	const endpoint = toEndpointSpec(args, config.env, POLICY_NAMES);
+	const options = {
+		sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
+		mode: args.choice("mode", Mode.options) ?? "transparent_proxy",
+		driver: args.choice("driver", ["serve", "run"] as const) ?? "serve",
+		timeoutS: args.seconds("timeout"),
+	};
+	const out = args.text("out");
+	if (out !== undefined) requireFolder(out);
+	const tasks = await loadTasks(args.operands);
+	return {
+		config: { ...config, concurrency, sandbox: options.sandbox },
+		requests: tasks.map((task) => toRequest(task, endpoint, options)),
+		n,
+		json: args.has("json"),
+		out,
+		server: args.text("server"),
+	};
+}
+
+function toRequest(
+	task: Task,
+	endpoint: EndpointSpec,
+	options: { sandbox: SandboxBackend; mode: Mode; driver: "serve" | "run"; timeoutS: number | undefined },
+): RolloutRequest {
+	const clocks = options.timeoutS === undefined ? task.clocks : { ...task.clocks, agentS: options.timeoutS };
+	return RolloutRequest.parse({
+		task: { ...task, clocks },
+		endpoint,
+		sandbox: options.sandbox,
+		mode: options.mode,
+		agent: { driver: options.driver },
+	});
+}
+
+function openRunner(plan: Plan, console: Console, warn: (message: string) => void): Promise<Runner> {
+	if (plan.server !== undefined) return openServerRunner(plan.server, console.env, plan.config, warn);
+	return openLocalRunner(plan.config, warn);
+}
+
+async function carryOut(
+	plan: Plan,
+	runner: Runner,
+	console: Console,
+	speaker: { say: (message: string) => void },
+): Promise<number> {
+	const submission = await submitAll(plan, runner, speaker.say);
+	const { rows } = submission;
+	if (submission.interrupt !== null) {
+		printLine(console.stderr, "Stopped before everything was submitted.");
+		return submission.interrupt.exitCode;
+	}
+	const results: RolloutResult[] = [];
+	let interrupt: Interrupt | null = null;
+	{
+		using display = openDisplay([...rows.values()], console, { printsResults: plan.json });
+		speaker.say = (message) => display.say(message);
+		if (runner.leftOver > 0) {
+			display.say(`Going on as well: ${plural(runner.leftOver, "rollout")} of an earlier run.`);
+		}
+		using _interrupts = onInterrupt((asked) => {
+			interrupt = asked;
+			const unfinished = [...rows.values()].filter((row) => row.phase !== "done");
+			display.say(`Stopping ${plural(unfinished.length, "rollout")} … (once more to end at once)`);
+			for (const row of unfinished) runner.abort(row.id).catch((error: Error) => display.say(error.message));
+		});
+		await runner.start();
+		const watching = [...rows.keys()].map(async (id) => {
+			const result = await watch(id, rows, runner, display);
+			results.push(result);
+			if (plan.out !== undefined) await saveResult(plan.out, result, runner.files(id));
+			if (plan.json) printLine(console.stdout, JSON.stringify(result));
+		});
+		await Promise.all(watching).catch((error: unknown) => {
+			if (plan.server !== undefined) display.say(whatGoesOn(rows, plan.server));
+			throw error;
+		});
+	}
+	speaker.say = warnOn(console);
+	if (!plan.json) showResults([...rows.values()], console, plan.server);
+	return exitCode(results, interrupt, console);
+}
+
+/** Keeps the rollout's row up to date until it ends. */
+async function watch(
+	id: string,
+	rows: Map<string, Row>,
+	runner: Runner,
+	display: Display,
+): Promise<RolloutResult> {
+	for await (const event of runner.follow(id)) {
+		const before = rows.get(id)!;
+		const row = advance(before, event);
+		rows.set(id, row);
+		display.update(row, before);
+	}
+	const result = await runner.result(id);
+	if (result === null) throw new Error(`rollout ${id} is gone from the store`);
+	return result;
+}
+
+/** A server does not need us to go on: whoever stops watching is told what to look for there. */
+function whatGoesOn(rows: ReadonlyMap<string, Row>, server: string): string {
+	const unfinished = [...rows.values()].filter((row) => row.phase !== "done");
+	return `No longer watched, but not ended at ${server}: ${unfinished.map((row) => row.id).join(" ")}`;
+}
+
+function exitCode(results: readonly RolloutResult[], interrupt: Interrupt | null, console: Console): number {
+	if (interrupt !== null) {
+		const aborted = results.filter((result) => result.outcome === "aborted").length;
+		printLine(
+			console.stderr,
+			`Stopped. Kept: ${plural(results.length - aborted, "finished rollout")}, and of ${aborted} aborted what was captured until then; see "paddock list".`,
+		);
+		return interrupt.exitCode;
+	}
+	return results.some((result) => result.outcome === "failed") ? 1 : 0;
+}

@@ -1,0 +1,81 @@
+import { loadConfig } from "../../config.ts";
+import { UsageError } from "../../errors.ts";
+import type { Paddock } from "../../paddock.ts";
+import type { Command } from "../command.ts";
+import { printLine } from "../console.ts";
+import { openHere, warnOn } from "../open.ts";
+import { paintFor } from "../terminal/style.ts";
+import { callsPart, filesPart, headPart, type Part, resultsPart, toCallRow } from "./parts.ts";
+import { transcriptPart } from "./transcript.ts";
+
+export const show: Command = {
+	name: "show",
+	operands: "<rollout>",
+	summary: "show one rollout: transcript, setup, verification, calls, reward",
+	options: {
+		full: { help: "do not shorten long texts" },
+		json: { help: "the result as one JSON object, tokens included" },
+	},
+	examples: [
+		{ line: "paddock show last", says: "the newest rollout" },
+		{
+			line: "paddock show <rollout> --json | jq .proxy_turns[0].completion_token_ids",
+			says: "the exact tokens",
+		},
+	],
+	async run(args, console) {
+		const [asked, ...rest] = args.operands;
+		if (asked === undefined || rest.length > 0) {
+			throw new UsageError(`Which rollout? One id (see "paddock list"), or "last".`, "no_rollout");
+		}
+		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		const id = await findRollout(paddock, asked);
+		if (args.has("json")) {
+			printLine(console.stdout, JSON.stringify(await paddock.result(id)));
+			return 0;
+		}
+		const paint = paintFor(console.stdout, console.env);
+		for (const part of await readParts(paddock, id, args.has("full"))) {
+			if (part.title !== null) printLine(console.stdout, `\n${paint("bold", part.title)}`);
+			for (const line of part.lines) printLine(console.stdout, line);
+		}
+		return 0;
+	},
+};
+
+/** `last` is the newest; a unique beginning of an id will do. */
+export async function findRollout(paddock: Paddock, asked: string): Promise<string> {
+	if (asked !== "last" && (await paddock.store.row(asked)) !== null) return asked;
+	const { items } = await paddock.store.list({}, { limit: 1000 });
+	if (asked === "last" && items[0] !== undefined) return items[0].id;
+	const matching = items.filter((rollout) => rollout.id.startsWith(asked));
+	if (matching.length === 1) return matching[0]!.id;
+	throw new UsageError(
+		matching.length > 1
+			? `"${asked}" could be ${matching.length} rollouts; give more of the id.`
+			: `There is no rollout "${asked}"; "paddock list" shows those there are.`,
+		"unknown_rollout",
+	);
+}
+
+async function readParts(paddock: Paddock, id: string, full: boolean): Promise<Part[]> {
+	const rollout = await paddock.store.get(id);
+	if (rollout === null) throw new UsageError(`There is no rollout "${id}".`, "unknown_rollout");
+	const transcript = await paddock.messages(id);
+	const { SampleBuilder } = await import("../../export/samples.ts");
+	const expected = { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
+	const samples = new SampleBuilder({ expected });
+	const calls: string[][] = [];
+	for await (const call of paddock.calls(id)) {
+		samples.add(call);
+		calls.push(toCallRow(call));
+	}
+	return [
+		headPart(rollout, samples.finish().certificate),
+		resultsPart("Setup", rollout.summary?.setup ?? []),
+		transcriptPart(transcript?.messages ?? [], transcript?.note ?? null, { full }),
+		resultsPart("Verification, in a clean box", rollout.summary?.verify ?? []),
+		callsPart(calls),
+		filesPart(rollout),
+	].filter((part) => part.lines.length > 0);
+}

@@ -1,0 +1,102 @@
+import { createHash } from "node:crypto";
+import type { GatewayLimits } from "../limits.ts";
+import type { UpstreamFault } from "../upstream/fault.ts";
+import type { Origin } from "./purpose.ts";
+
+/** What is remembered of a request: no content, only how it went. */
+interface Entry {
+	index: number;
+	isOpen: boolean;
+	isDelivered: boolean;
+	/** Upstream requests that failed in a row. */
+	failures: number;
+	repeats: number;
+}
+
+const MAX_ENTRIES = 256;
+
+/** Tells a retry from a new sample, and both from a loop. Bounded, whatever the rollout's length. */
+export class Ledger {
+	readonly #entries = new Map<string, Entry>();
+	readonly #lastDelivered = new Map<string, string>();
+
+	static keyOf(origin: Origin, body: Buffer): string {
+		const hash = createHash("sha256").update(`${origin.sessionId}\n${origin.purpose}\n`).update(body);
+		return hash.digest("base64");
+	}
+
+	/** Index of the undelivered call that this one repeats. */
+	begin(key: string, index: number): number | null {
+		const known = this.#entries.get(key);
+		this.#entries.delete(key);
+		const isRetry = known !== undefined && !known.isDelivered && !known.isOpen;
+		this.#entries.set(key, {
+			index,
+			isOpen: true,
+			isDelivered: false,
+			failures: isRetry ? known.failures : 0,
+			repeats: known?.repeats ?? 0,
+		});
+		if (this.#entries.size > MAX_ENTRIES) this.#entries.delete(this.#entries.keys().next().value!);
+		return isRetry ? known.index : null;
+	}
+
+	/** Full deliveries of this request with nothing else of its session in between. */
+	repeats(key: string, sessionId: string | null): number {
+		return this.#lastDelivered.get(sessionId ?? "") === key ? (this.#entries.get(key)?.repeats ?? 0) : 0;
+	}
+
+	/** Returns how many upstream requests have now failed in a row. */
+	failed(key: string): number {
+		const entry = this.#entries.get(key);
+		if (!entry) return 1;
+		entry.failures += 1;
+		return entry.failures;
+	}
+
+	end(key: string, index: number, sessionId: string | null, isDelivered: boolean): void {
+		const entry = this.#entries.get(key);
+		if (entry?.index !== index) return;
+		entry.isOpen = false;
+		entry.isDelivered = isDelivered;
+		if (!isDelivered) return;
+		const session = sessionId ?? "";
+		entry.repeats = this.#lastDelivered.get(session) === key ? entry.repeats + 1 : 1;
+		entry.failures = 0;
+		this.#lastDelivered.delete(session);
+		this.#lastDelivered.set(session, key);
+		if (this.#lastDelivered.size > MAX_ENTRIES)
+			this.#lastDelivered.delete(this.#lastDelivered.keys().next().value!);
+	}
+}
+
+/** What to do about a fault: try again unseen, break the agent's stream so that it tries again, or give up. */
+export type Verdict = { type: "again"; delayMs: number } | { type: "break" } | { type: "final" };
+
+export interface Trouble {
+	fault: UpstreamFault;
+	/** In a row, this one included. */
+	failures: number;
+	/** The agent has seen part of the answer. */
+	hasSpoken: boolean;
+	/** What this call has waited for rate limits already. */
+	waitedMs: number;
+}
+
+export function judge({ fault, failures, hasSpoken, waitedMs }: Trouble, limits: GatewayLimits): Verdict {
+	if (!fault.retryable) return { type: "final" };
+	if (fault.code === "rate_limited") {
+		const asked = fault.retryAfterMs ?? limits.retryDelayMs * 2 ** failures;
+		const delayMs = Math.min(Math.max(asked, limits.retryDelayMs), limits.rateLimitDelayMs);
+		return waitedMs + delayMs > limits.rateLimitTotalMs ? { type: "final" } : { type: "again", delayMs };
+	}
+	if (failures >= (fault.code === "provider_hang" ? limits.maxHangs : limits.maxFailures))
+		return { type: "final" };
+	if (hasSpoken) return { type: "break" };
+	return { type: "again", delayMs: limits.retryDelayMs * 2 ** (failures - 1) };
+}
+
+/** Failure codes as the agent may read them: a word about the context would make it compact and try again. */
+export function codeForAgent(code: string): string {
+	return code === "context_overflow" ? "prompt_too_large" : code;
+}

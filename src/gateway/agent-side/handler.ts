@@ -1,0 +1,170 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Dispatcher } from "undici";
+import type { Failure } from "../../model/failure.ts";
+import type { EngineBook } from "../engines/engines.ts";
+import type { GatewayLimits } from "../limits.ts";
+import type { GatewayLog } from "../log.ts";
+import { messages } from "../protocols/anthropic-messages.ts";
+import { chat } from "../protocols/openai-chat.ts";
+import { responses } from "../protocols/openai-responses.ts";
+import type { Protocol } from "../protocols/protocol.ts";
+import { type AgentRequest, relay } from "../relay.ts";
+import { refuseReaching } from "../remote.ts";
+import type { RolloutTap } from "../tap.ts";
+import { parseBody, readBody } from "./body.ts";
+import { codeForAgent, Ledger } from "./guards.ts";
+import { type Holding, Holdings } from "./holdings.ts";
+import { type KeyHolder, type KeyRing, keyOf } from "./keys.ts";
+import { answerPriming } from "./prime.ts";
+import { originOf } from "./purpose.ts";
+import { Refusal } from "./refusal.ts";
+import { AgentReply } from "./reply.ts";
+
+export interface HandlerParts {
+	keys: KeyRing;
+	engines: EngineBook;
+	dispatcher: Dispatcher;
+	limits: GatewayLimits;
+	log: GatewayLog;
+	boxOf: (socket: Duplex) => string | null;
+}
+
+const PROTOCOLS = new Map<string, Protocol>(
+	[chat, responses, messages].map((protocol) => [`/v1${protocol.path}`, protocol]),
+);
+
+/** Who is it, what do they want, may they: then the relay takes over. */
+export class Handler {
+	readonly #parts: HandlerParts;
+	readonly #holdings = new WeakMap<KeyHolder, Holdings>();
+
+	constructor(parts: HandlerParts) {
+		this.#parts = parts;
+	}
+
+	async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+		try {
+			await this.#route(request, response);
+		} catch (error) {
+			if (error instanceof Refusal) {
+				this.#refuse(request, response, error);
+				return;
+			}
+			// Only a bug gets here; it must not take the other rollouts down with it.
+			this.#parts.log.error({ err: error }, "a request failed inside the gateway");
+			response.destroy();
+		}
+	}
+
+	async #route(request: IncomingMessage, response: ServerResponse): Promise<void> {
+		const path = pathOf(request);
+		if (path === "/healthz") return sendJson(response, 200, { status: "ok" });
+		const holder = this.#whoIs(request);
+		if (path === "/v1/models" && request.method === "GET") return sendJson(response, 200, modelsOf(holder));
+		const protocol = PROTOCOLS.get(path);
+		if (!protocol) throw new Refusal(404, "not_found", `There is nothing at ${path}.`);
+		if (request.method !== "POST")
+			throw new Refusal(405, "method_not_allowed", "Only POST is answered here.");
+		using holding = this.#holdingsOf(holder).open();
+		const read = await this.#read(request, protocol, holding);
+		if (holder.type === "prime") return answerPriming(read, response);
+		await this.#converse(read, response, holder.tap);
+	}
+
+	#whoIs(request: IncomingMessage): KeyHolder {
+		const key = keyOf(request.headers);
+		if (key === null) throw new Refusal(401, "invalid_api_key", "The request carries no key.");
+		const holder = this.#parts.keys.find(key, this.#parts.boxOf(request.socket));
+		if (!holder)
+			throw new Refusal(401, "invalid_api_key", "The request carries a key that is not good here.");
+		return holder;
+	}
+
+	#holdingsOf(holder: KeyHolder): Holdings {
+		const known = this.#holdings.get(holder) ?? new Holdings(this.#parts.limits.maxHeldBytes);
+		this.#holdings.set(holder, known);
+		return known;
+	}
+
+	async #read(request: IncomingMessage, protocol: Protocol, holding: Holding): Promise<AgentRequest> {
+		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
+		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, holding);
+		const body = parseBody(bytes);
+		refuseReaching(body);
+		const origin = originOf(request.headers, body);
+		return { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
+	}
+
+	async #converse(read: AgentRequest, response: ServerResponse, tap: RolloutTap): Promise<void> {
+		if (tap.isRevoked) throw new Refusal(401, "invalid_api_key", "The key was revoked.");
+		const ended = this.#reasonToEnd(read, tap);
+		if (ended !== null) throw new Refusal(400, "rollout_ended", `paddock ended this rollout: ${ended}`);
+		const { dispatcher, limits, log, engines } = this.#parts;
+		if (tap.inFlight >= limits.maxCallsInFlight)
+			throw new Refusal(429, "too_many_calls", "Too many calls at once.", { "retry-after": "1" });
+		using flight = tap.takeOff();
+		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
+		const engine = await engines.know(tap.options.endpoint);
+		await relay(read, reply, tap, flight, { dispatcher, engine, limits, log });
+	}
+
+	/** Why no further call may go upstream; the rollout is told so. */
+	#reasonToEnd(read: AgentRequest, tap: RolloutTap): string | null {
+		const exhausted = tap.stop === null ? tap.exhausted : null;
+		if (exhausted !== null) tap.end({ type: "budget", what: exhausted });
+		const repeats = tap.ledger.repeats(read.key, read.origin.sessionId);
+		if (repeats >= this.#parts.limits.maxRepeats) tap.end({ type: "failure", failure: loopFailure(repeats) });
+		if (tap.stop === null) return null;
+		return tap.stop.type === "budget"
+			? `its budget of ${tap.stop.what} is used up`
+			: codeForAgent(tap.stop.failure.code);
+	}
+
+	#refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
+		const { status, code, message } = refusal;
+		this.#parts.log.warn({ boxId: this.#parts.boxOf(request.socket), status, code }, "a request was refused");
+		const protocol = PROTOCOLS.get(pathOf(request)) ?? chat;
+		const body = protocol.toErrorBody({ status, type: ERROR_TYPES[status] ?? code, code, message });
+		// What is left of an unread body must not be taken for the next request.
+		const close = request.complete ? {} : { connection: "close" };
+		sendJson(response, status, body, { ...refusal.headers, ...close });
+	}
+}
+
+function pathOf(request: IncomingMessage): string {
+	const path = (request.url ?? "/").split("?", 1)[0]!;
+	// Not by a pattern: that takes the square of their number when a box sends thousands of slashes.
+	let end = path.length;
+	while (end > 1 && path[end - 1] === "/") end -= 1;
+	return path.slice(0, end);
+}
+
+function loopFailure(repeats: number): Failure {
+	const message = `the agent sent the same request ${repeats + 1} times in a row although each was answered`;
+	return { boundary: "agent", code: "request_loop", message, retryable: false };
+}
+
+/** A 400 of ours carries its own code as type: agents read "invalid request" as a prompt to be shortened. */
+const ERROR_TYPES: Record<number, string> = { 401: "authentication_error", 429: "rate_limit_error" };
+
+/** The one model there is; which one, only the gateway knows. */
+function modelsOf(holder: KeyHolder): object {
+	const id = holder.type === "tap" ? holder.tap.options.endpoint.model : "primed";
+	return { object: "list", data: [{ id, object: "model", created: 0, owned_by: "paddock" }] };
+}
+
+function sendJson(
+	response: ServerResponse,
+	status: number,
+	body: object,
+	headers: Record<string, string> = {},
+): void {
+	const bytes = Buffer.from(JSON.stringify(body));
+	response.writeHead(status, {
+		"content-type": "application/json",
+		"content-length": bytes.length,
+		...headers,
+	});
+	response.end(bytes);
+}

@@ -1,0 +1,211 @@
+import type { Usage } from "../../model/call.ts";
+import { UpstreamFault } from "../upstream/fault.ts";
+import { ChatMessage } from "./chat-message.ts";
+import { cutField } from "./cut.ts";
+import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
+import {
+	type Hidden,
+	isObject,
+	type JsonObject,
+	type Protocol,
+	type Step,
+	type Transcript,
+	toArray,
+	toCount,
+	toText,
+} from "./protocol.ts";
+import { type SseEvent, toSse } from "./sse.ts";
+import { TokenColumns } from "./tokens.ts";
+
+const DONE = "data: [DONE]\n\n";
+
+/** OpenAI chat completions: the only protocol over which engines hand out token ids. */
+export const chat: Protocol = {
+	name: "chat",
+	path: "/chat/completions",
+	open: (hidden) => new ChatTranscript(hidden),
+	split(body) {
+		const { messages, tools, ...params } = body;
+		return { messages: toArray(messages), tools: toArray(tools), params };
+	},
+	toErrorBody: ({ type, code, message }) => ({ error: { message, type, param: null, code } }),
+};
+
+class ChatTranscript implements Transcript {
+	readonly #hidden: Hidden;
+	readonly #message = new ChatMessage();
+	readonly tokens = new TokenColumns();
+	readonly losses: string[] = [];
+	#id = "chatcmpl-paddock";
+	isEnded = false;
+	#sentUsage = false;
+	finishReason: string | null = null;
+	usage: Usage | null = null;
+	engine: string | null = null;
+	model: string | null = null;
+
+	constructor(hidden: Hidden) {
+		this.#hidden = hidden;
+	}
+
+	get pieces(): number {
+		return this.#message.pieces;
+	}
+
+	get message(): JsonObject | null {
+		return this.#message.toJson();
+	}
+
+	take(event: SseEvent): Step {
+		if (event.data === null) return { forward: event.raw, last: this.finishReason !== null };
+		if (event.data === "[DONE]") {
+			this.isEnded = true;
+			return { forward: null, last: true };
+		}
+		const { value: chunk, isRepaired } = parseEventData(event.data);
+		this.#readCommon(chunk);
+		const choice = toArray(chunk.choices).find((entry) => isObject(entry) && toCount(entry.index) === 0);
+		if (isObject(choice)) this.#readChoice(choice);
+		const isUsageOnly = this.#readUsage(chunk) && !isObject(choice);
+		if (isUsageOnly && this.#hidden.usage) return { forward: null, last: true };
+		const last = this.finishReason !== null;
+		const fields = this.#toHide(chunk, choice);
+		if (fields.length === 0 && !isRepaired) return { forward: event.raw, last };
+		const text = isRepaired ? JSON.stringify(chunk) : event.data;
+		return { forward: toSse(fields.reduce(cutField, text)), last };
+	}
+
+	close(): string[] {
+		this.tokens.settle();
+		if (this.finishReason === null && this.#message.isEmpty && this.tokens.ids.length === 0)
+			throw new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
+		if (this.finishReason === null && !this.isEnded)
+			throw new UpstreamFault(
+				"provider_truncated",
+				"the model endpoint ended its stream without a finish reason",
+			);
+		const tail: string[] = [];
+		if (this.finishReason === null) {
+			this.losses.push("finish_reason missing");
+			this.finishReason = this.#message.hasToolCalls ? "tool_calls" : "stop";
+			tail.push(toSse(JSON.stringify(this.#chunk({ delta: {}, finish_reason: this.finishReason }))));
+		}
+		if (this.usage === null) this.losses.push("usage missing");
+		if (!this.#sentUsage && !this.#hidden.usage) tail.push(...this.#usageEvent());
+		tail.push(DONE);
+		return tail;
+	}
+
+	takeWhole(body: JsonObject): JsonObject {
+		this.#readCommon(body);
+		this.#readUsage(body);
+		const choice = toArray(body.choices)[0];
+		if (!isObject(choice) || !isObject(choice.message))
+			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no choice");
+		this.#readChoice({ ...choice, delta: choice.message });
+		if (this.finishReason === null)
+			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no finish reason");
+		this.tokens.settle();
+		for (const field of this.#toHide(body, choice)) {
+			delete body[field];
+			delete choice[field];
+		}
+		return body;
+	}
+
+	toEvents(body: JsonObject): string[] {
+		const choice = toArray(body.choices)[0] as JsonObject;
+		const { role: _role, tool_calls: toolCalls, ...rest } = choice.message as JsonObject;
+		const texts = Object.fromEntries(Object.entries(rest).filter(([, value]) => typeof value === "string"));
+		const calls = toArray(toolCalls).map((call, index) => ({ ...(call as JsonObject), index }));
+		const deltas: JsonObject[] = [{ role: "assistant", content: "" }];
+		if (Object.keys(texts).length > 0) deltas.push(texts);
+		if (calls.length > 0) deltas.push({ tool_calls: calls });
+		const chunks = deltas.map((delta) => this.#chunk({ delta, finish_reason: null }));
+		chunks.push(this.#chunk({ delta: {}, finish_reason: this.finishReason }));
+		return [
+			...chunks.map((chunk) => toSse(JSON.stringify(chunk))),
+			...(this.#hidden.usage ? [] : this.#usageEvent()),
+			DONE,
+		];
+	}
+
+	#readCommon(chunk: JsonObject): void {
+		if (chunk.error !== undefined && chunk.error !== null) throw faultOfErrorEvent(chunk.error);
+		if (this.model === null) {
+			this.model = toText(chunk.model);
+			this.#id = toText(chunk.id) ?? this.#id;
+			this.engine = toText(chunk.system_fingerprint);
+		}
+		if (Array.isArray(chunk.prompt_token_ids)) this.tokens.promptIds = chunk.prompt_token_ids as number[];
+	}
+
+	#readChoice(choice: JsonObject): void {
+		const meta = isObject(choice.meta_info) ? choice.meta_info : {};
+		if (Array.isArray(choice.prompt_token_ids)) this.tokens.promptIds = choice.prompt_token_ids as number[];
+		const logprobs = isObject(choice.logprobs) ? choice.logprobs.content : entriesOfMeta(meta);
+		this.tokens.add(choice.token_ids ?? choice.response_token_ids ?? idsOfMeta(meta), logprobs);
+		if (isObject(choice.delta)) this.#message.add(choice.delta);
+		const finishReason = toText(choice.finish_reason);
+		// Not an end the model chose; an agent that gets it as one goes round in circles.
+		if (finishReason === "abort" || finishReason === "error")
+			throw new UpstreamFault("provider_error", `the model endpoint gave up on its answer (${finishReason})`);
+		this.finishReason = finishReason ?? this.finishReason;
+	}
+
+	#readUsage(chunk: JsonObject): boolean {
+		if (!isObject(chunk.usage)) return false;
+		const usage = chunk.usage;
+		const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {};
+		this.usage = {
+			promptTokens: toCount(usage.prompt_tokens),
+			completionTokens: toCount(usage.completion_tokens),
+			...(details.cached_tokens === undefined ? {} : { cachedTokens: toCount(details.cached_tokens) }),
+		};
+		this.#sentUsage = true;
+		return true;
+	}
+
+	/** What only we asked for and is there. */
+	#toHide(chunk: JsonObject, choice: unknown): string[] {
+		const fields: string[] = [];
+		if (this.#hidden.ids && chunk.prompt_token_ids !== undefined) fields.push("prompt_token_ids");
+		if (!isObject(choice)) return fields;
+		if (this.#hidden.logprobs && choice.logprobs !== undefined) fields.push("logprobs");
+		if (this.#hidden.ids) for (const field of ID_FIELDS) if (choice[field] !== undefined) fields.push(field);
+		return fields;
+	}
+
+	#chunk(choice: JsonObject): JsonObject {
+		return {
+			id: this.#id,
+			object: "chat.completion.chunk",
+			created: Math.floor(Date.now() / 1000),
+			model: this.model,
+			choices: [{ index: 0, ...choice }],
+		};
+	}
+
+	/** The agent reckons its context by usage, so an engine that forgot it is made up for from its own ids. */
+	#usageEvent(): string[] {
+		const prompt = this.usage?.promptTokens ?? this.tokens.promptIds.length;
+		const completion =
+			this.usage?.completionTokens ?? Math.max(this.tokens.ids.length, this.tokens.logprobs.length);
+		if (prompt + completion === 0) return [];
+		const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
+		return [toSse(JSON.stringify({ ...this.#chunk({}), choices: [], usage }))];
+	}
+}
+
+const ID_FIELDS = ["token_ids", "response_token_ids", "prompt_token_ids", "meta_info"] as const;
+
+/** SGLang's triples (logprob, token id, text). */
+function entriesOfMeta(meta: JsonObject): unknown[] {
+	return toArray(meta.output_token_logprobs).map((entry) =>
+		Array.isArray(entry) ? { logprob: entry[0], token: entry[2] } : {},
+	);
+}
+
+function idsOfMeta(meta: JsonObject): unknown[] {
+	return toArray(meta.output_token_logprobs).map((entry) => (Array.isArray(entry) ? entry[1] : undefined));
+}

@@ -1,0 +1,76 @@
+import type { ModelCall, Usage } from "../../model/call.ts";
+import type { SseEvent } from "./sse.ts";
+import type { TokenColumns } from "./tokens.ts";
+
+export type JsonObject = Record<string, unknown>;
+
+/** What the agent did not ask for and therefore must not see. */
+export interface Hidden {
+	logprobs: boolean;
+	ids: boolean;
+	usage: boolean;
+}
+
+/** What one event means for the agent. */
+export interface Step {
+	/** Exactly what the agent gets; null when nothing. */
+	forward: string | Buffer | null;
+	/** From here on the reply is over: nothing more is released before the call is recorded. */
+	last: boolean;
+}
+
+/** The reply so far, put together from the engine's events. Throws UpstreamFault when the engine breaks its word. */
+export interface Transcript {
+	take(event: SseEvent): Step;
+	/** The engine's whole, unstreamed answer; returns what the agent gets of it. */
+	takeWhole(body: JsonObject): JsonObject;
+	/** The whole answer as events, for an agent that asked for a stream; only where engines cannot stream everything. */
+	toEvents?(body: JsonObject): string[];
+	/** The stream is over: whatever is missing for a proper end, or a fault when it was not one. */
+	close(): string[];
+	/** The engine said its last word, whatever the connection still does. */
+	readonly isEnded: boolean;
+	readonly message: JsonObject | null;
+	readonly finishReason: string | null;
+	readonly usage: Usage | null;
+	readonly engine: string | null;
+	readonly model: string | null;
+	readonly tokens: TokenColumns;
+	readonly losses: string[];
+	/** Pieces of text seen, a lower bound of the tokens when the engine reports none. */
+	readonly pieces: number;
+}
+
+export interface ProtocolError {
+	status: number;
+	type: string;
+	code: string;
+	message: string;
+}
+
+/** One HTTP shape an agent may speak. */
+export interface Protocol {
+	name: ModelCall["protocol"];
+	/** Below the base URL, here and upstream. */
+	path: string;
+	open(hidden: Hidden): Transcript;
+	/** Request body → messages, tools and the rest. */
+	split(body: JsonObject): { messages: unknown[]; tools: unknown[]; params: JsonObject };
+	toErrorBody(error: ProtocolError): JsonObject;
+}
+
+export function isObject(value: unknown): value is JsonObject {
+	return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+export function toArray(value: unknown): unknown[] {
+	return Array.isArray(value) ? value : [];
+}
+
+export function toText(value: unknown): string | null {
+	return typeof value === "string" ? value : null;
+}
+
+export function toCount(value: unknown): number {
+	return typeof value === "number" && Number.isFinite(value) ? Math.max(0, Math.trunc(value)) : 0;
+}

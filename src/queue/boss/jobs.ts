@@ -1,0 +1,192 @@
+import type { Db, PgBoss } from "pg-boss";
+import type { ClaimEnd } from "../taking-worker.ts";
+import type { BossSession } from "./session.ts";
+import type { BossClaim } from "./workers.ts";
+
+const QUEUE = "rollouts";
+const DEAD_LETTERS = "rollouts_dead";
+const DAY_S = 86_400;
+const LONGEST_WAIT_S = 60;
+
+interface BossJobsOptions {
+	/** Returns before a job becomes a dead letter. */
+	limit: number;
+	delayS: number;
+	heartbeatS: number;
+}
+
+/** The jobs in pg-boss's tables: at most one live job for each rollout. */
+export class BossJobs {
+	readonly #boss: PgBoss;
+	readonly #session: BossSession;
+	readonly #schema: string;
+	readonly #options: BossJobsOptions;
+
+	constructor(boss: PgBoss, session: BossSession, schema: string, options: BossJobsOptions) {
+		this.#boss = boss;
+		this.#session = session;
+		this.#schema = schema;
+		this.#options = options;
+	}
+
+	async prepare(): Promise<void> {
+		await this.#boss.createQueue(DEAD_LETTERS, { retentionSeconds: 365 * DAY_S });
+		const settings = {
+			heartbeatSeconds: this.#options.heartbeatS,
+			retryLimit: this.#options.limit,
+			// What a dead worker held is for anybody at once; what came back alive waits, see bringBack.
+			retryDelay: 0,
+			expireInSeconds: DAY_S,
+			retentionSeconds: 365 * DAY_S,
+			deleteAfterSeconds: DAY_S,
+			deadLetter: DEAD_LETTERS,
+		};
+		// One job, waiting or running, for each key: enqueuing twice is harmless.
+		await this.#boss.createQueue(QUEUE, { policy: "exclusive", ...settings });
+		// One that was there already keeps what an earlier version thought right.
+		await this.#boss.updateQueue(QUEUE, settings);
+	}
+
+	async add(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {
+		if (jobs.length === 0) return;
+		await this.#boss.insert(
+			QUEUE,
+			jobs.map(({ rolloutId, priority, delayMs }) => ({
+				data: { rolloutId },
+				singletonKey: rolloutId,
+				priority,
+				// By the database's clock: machines disagree about the time.
+				...(delayMs ? { startAfter: `${delayMs / 1000} seconds` } : {}),
+			})),
+		);
+		await this.#tell(this.#boss.getDb());
+	}
+
+	async take(atMost: number): Promise<BossClaim[]> {
+		const jobs = await this.#session.transact(async ({ db, number }) => {
+			const options = { batchSize: atMost, includeMetadata: true, db } as const;
+			const taken = await this.#boss.fetch<{ rolloutId: string }>(QUEUE, options);
+			await db.executeSql(
+				`INSERT INTO ${this.#session.claims} (job_id, retry_count, session)
+				SELECT id, retry_count, $3 FROM unnest($1::uuid[], $2::integer[]) AS taken (id, retry_count)
+				ON CONFLICT (job_id) DO UPDATE SET retry_count = excluded.retry_count, session = excluded.session`,
+				[taken.map((job) => job.id), taken.map((job) => job.retryCount), number],
+			);
+			return taken;
+		});
+		// The database changes rows in no particular order.
+		jobs.sort((a, b) => b.priority - a.priority || a.createdOn.getTime() - b.createdOn.getTime());
+		return jobs.map(({ id, data, retryCount }) => ({ jobId: id, rolloutId: data.rolloutId, retryCount }));
+	}
+
+	/** A claim that was lost meanwhile is not ours to settle. */
+	bringBack(claim: BossClaim, end: ClaimEnd): Promise<void> {
+		return this.#session.transact(async ({ db }) => {
+			const held = await this.#held([claim], db);
+			if (held.length > 0) await this.#settle(claim, end, db);
+			await db.executeSql(`DELETE FROM ${this.#session.claims} WHERE job_id = $1 AND retry_count = $2`, [
+				claim.jobId,
+				claim.retryCount,
+			]);
+		});
+	}
+
+	/** What the dead held is for anybody at once. */
+	async releaseDead(): Promise<void> {
+		const dead = await this.#session.dead();
+		if (dead.length === 0) return;
+		await this.#session.transact(async ({ db }) => {
+			const mine = `claim.session = ANY($1::integer[])`;
+			const active = `job.name = '${QUEUE}' AND job.id = claim.job_id AND job.retry_count = claim.retry_count
+				AND job.state = 'active'`;
+			// Somebody else may be doing the same: what they have locked is theirs.
+			const { rows } = await db.executeSql(
+				`SELECT job.id FROM ${this.#schema}.job JOIN ${this.#session.claims} claim ON ${active}
+				WHERE ${mine} FOR UPDATE OF job SKIP LOCKED`,
+				[dead],
+			);
+			const ids = rows.map((row: { id: string }) => row.id);
+			if (ids.length > 0) await this.#boss.fail(QUEUE, ids, { reason: "worker died" }, { db });
+			await db.executeSql(
+				`DELETE FROM ${this.#session.claims} claim
+				WHERE ${mine} AND NOT EXISTS (SELECT FROM ${this.#schema}.job WHERE ${active})`,
+				[dead],
+			);
+			await this.#tell(db);
+		});
+	}
+
+	/** Says that all of these are being worked on; answers those that have been lost. */
+	async beat(claims: BossClaim[]): Promise<BossClaim[]> {
+		if (claims.length === 0) return [];
+		const held = await this.#held(claims);
+		if (held.length > 0) {
+			await this.#boss.touch(
+				QUEUE,
+				held.map((claim) => claim.jobId),
+			);
+		}
+		return claims.filter((claim) => !held.includes(claim));
+	}
+
+	async cancel(rolloutIds: string[]): Promise<void> {
+		await this.#boss
+			.getDb()
+			.executeSql(
+				`DELETE FROM ${this.#schema}.job WHERE name = $1 AND singleton_key = ANY($2) AND state < 'active'`,
+				[QUEUE, rolloutIds],
+			);
+	}
+
+	depth(): Promise<number> {
+		return this.#count("state < 'active'");
+	}
+
+	/** Waiting or running. */
+	alive(): Promise<number> {
+		return this.#count("state <= 'active'");
+	}
+
+	async listen(onWork: () => void): Promise<{ close(): Promise<void> } | undefined> {
+		return this.#boss.getDb().listen?.(this.#channel, onWork, onWork);
+	}
+
+	get #channel(): string {
+		return `${this.#schema}_work`;
+	}
+
+	async #settle({ jobId, retryCount }: BossClaim, end: ClaimEnd, db: Db): Promise<void> {
+		if (end === "done") {
+			await this.#boss.complete(QUEUE, jobId, undefined, { db });
+			return;
+		}
+		await this.#boss.fail(QUEUE, jobId, { reason: end }, { db });
+		if (end === "handedBack") return this.#tell(db);
+		const waitS = Math.min(this.#options.delayS * 2 ** retryCount, LONGEST_WAIT_S);
+		await this.#boss.update(QUEUE, undefined, { id: jobId, startAfter: waitS, db });
+	}
+
+	async #tell(db: Db): Promise<void> {
+		await db.executeSql("SELECT pg_notify($1, '')", [this.#channel]);
+	}
+
+	/** Each fetch raises a job's count, so id and count name one claim. */
+	async #held(claims: BossClaim[], lockIn?: Db): Promise<BossClaim[]> {
+		const { rows } = await (lockIn ?? this.#boss.getDb()).executeSql(
+			`SELECT id, retry_count FROM ${this.#schema}.job
+			WHERE name = $1 AND id = ANY($2::uuid[]) AND state = 'active' ${lockIn ? "FOR UPDATE" : ""}`,
+			[QUEUE, claims.map((claim) => claim.jobId)],
+		);
+		const counts = new Map(rows.map((row: { id: string; retry_count: number }) => [row.id, row.retry_count]));
+		return claims.filter((claim) => counts.get(claim.jobId) === claim.retryCount);
+	}
+
+	async #count(condition: string): Promise<number> {
+		const { rows } = await this.#boss
+			.getDb()
+			.executeSql(`SELECT count(*) AS count FROM ${this.#schema}.job WHERE name = $1 AND ${condition}`, [
+				QUEUE,
+			]);
+		return Number(rows[0].count);
+	}
+}

@@ -1,0 +1,242 @@
+import { chmodSync, closeSync, mkdirSync, openSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import type { WorkerInfo } from "../queue.ts";
+import type { ProcessIdentity } from "./process-identity.ts";
+
+const SCHEMA = `
+	CREATE TABLE IF NOT EXISTS owners (
+		key TEXT PRIMARY KEY, pid INTEGER NOT NULL, started TEXT NOT NULL, boot TEXT NOT NULL,
+		namespace TEXT NOT NULL, host TEXT NOT NULL, seen_at REAL NOT NULL
+	) STRICT;
+	CREATE TABLE IF NOT EXISTS workers (
+		owner TEXT NOT NULL, id TEXT NOT NULL, capacity INTEGER NOT NULL, running INTEGER NOT NULL,
+		draining INTEGER NOT NULL, started_at REAL NOT NULL, PRIMARY KEY (owner, id)
+	) STRICT;
+	CREATE TABLE IF NOT EXISTS jobs (
+		position INTEGER PRIMARY KEY AUTOINCREMENT,
+		rollout_id TEXT NOT NULL UNIQUE,
+		priority INTEGER NOT NULL,
+		enqueued_at REAL NOT NULL,
+		ready_at REAL NOT NULL,
+		state TEXT NOT NULL,
+		owner TEXT,
+		tries INTEGER NOT NULL DEFAULT 0,
+		again_at REAL
+	) STRICT;
+	CREATE INDEX IF NOT EXISTS jobs_next ON jobs (state, priority DESC, position);
+`;
+
+export interface Owner extends ProcessIdentity {
+	key: string;
+	seenAt: number;
+	works: boolean;
+}
+
+/**
+ * Who holds which rollout. A cache of the store's unfinished rollouts plus claims: it may be lost with the machine
+ * (no sync per write) and is rebuilt from the store, but a killed process loses nothing.
+ */
+export class JobTable implements Disposable {
+	readonly #database: DatabaseSync;
+	readonly #prepared = new Map<string, StatementSync>();
+
+	constructor(file: string) {
+		mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
+		closeSync(openSync(file, "a", 0o600));
+		chmodSync(file, 0o600);
+		this.#database = new DatabaseSync(file);
+		this.#database.exec(
+			"PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
+		);
+		this.transact(() => this.#database.exec(SCHEMA));
+	}
+
+	transact<T>(change: () => T): T {
+		this.#database.exec("BEGIN IMMEDIATE");
+		try {
+			const result = change();
+			this.#database.exec("COMMIT");
+			return result;
+		} catch (error) {
+			// A full disk has undone it already.
+			if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+			throw error;
+		}
+	}
+
+	/** New jobs belong to `owner`; one that is waiting for anybody becomes its own; a running one will run again. */
+	add(rolloutId: string, priority: number, readyAt: number, owner: string | null, now: number): void {
+		this.#run(
+			`INSERT INTO jobs (rollout_id, priority, enqueued_at, ready_at, state, owner) VALUES (?, ?, ?, ?, 'waiting', ?)
+			ON CONFLICT (rollout_id) DO UPDATE SET
+				again_at = CASE WHEN state = 'running' AND excluded.owner IS NOT NULL THEN excluded.ready_at ELSE again_at END,
+				owner = CASE WHEN state = 'waiting' AND owner IS NULL THEN excluded.owner ELSE owner END`,
+			rolloutId,
+			priority,
+			now,
+			readyAt,
+			owner,
+		);
+	}
+
+	/** The most urgent job that is the owner's or, if it adopts, nobody's. */
+	take(owner: string, adopts: boolean, now: number): string | null {
+		const row = this.#statement(
+			`UPDATE jobs SET state = 'running', owner = ?1, tries = tries + 1, again_at = NULL WHERE position = (
+				SELECT position FROM jobs
+				WHERE state = 'waiting' AND ready_at <= ?2 AND (owner = ?1 OR (?3 AND owner IS NULL))
+				ORDER BY priority DESC, position LIMIT 1
+			) RETURNING rollout_id`,
+		).get(owner, now, adopts ? 1 : 0) as { rollout_id: string } | undefined;
+		return row?.rollout_id ?? null;
+	}
+
+	/** When the owner's next delayed job becomes ready. */
+	nextReadyAt(owner: string, adopts: boolean, now: number): number | null {
+		const row = this.#statement(
+			"SELECT min(ready_at) AS at FROM jobs WHERE state = 'waiting' AND ready_at > ?1 AND (owner = ?2 OR (?3 AND owner IS NULL))",
+		).get(now, owner, adopts ? 1 : 0) as { at: number | null };
+		return row.at;
+	}
+
+	/** What is due after `latest` was written while the clock was wrong. */
+	hasten(now: number, latest: number): void {
+		this.#run("UPDATE jobs SET ready_at = ? WHERE state = 'waiting' AND ready_at > ?", now, latest);
+	}
+
+	tries(rolloutId: string): number {
+		const row = this.#statement("SELECT tries FROM jobs WHERE rollout_id = ?").get(rolloutId);
+		return Number(row?.tries ?? 0);
+	}
+
+	/** Gone, unless it was enqueued again meanwhile. */
+	complete(rolloutId: string, owner: string): void {
+		this.#run(
+			`UPDATE jobs SET state = 'waiting', ready_at = again_at, again_at = NULL, tries = 0
+			WHERE rollout_id = ? AND owner = ? AND again_at IS NOT NULL`,
+			rolloutId,
+			owner,
+		);
+		this.#run("DELETE FROM jobs WHERE rollout_id = ? AND owner = ? AND state = 'running'", rolloutId, owner);
+	}
+
+	/** Back to waiting, for the owner or (null) for anybody. */
+	putBack(rolloutId: string, owner: string, nextOwner: string | null, readyAt: number): void {
+		this.#run(
+			`UPDATE jobs SET state = 'waiting', owner = ?, ready_at = coalesce(again_at, ?), again_at = NULL
+			WHERE rollout_id = ? AND owner = ? AND state = 'running'`,
+			nextOwner,
+			readyAt,
+			rolloutId,
+			owner,
+		);
+	}
+
+	removeWaiting(rolloutId: string): void {
+		this.#run("DELETE FROM jobs WHERE rollout_id = ? AND state = 'waiting'", rolloutId);
+	}
+
+	isRunning(rolloutId: string, owner: string): boolean {
+		const sql = "SELECT 1 FROM jobs WHERE rollout_id = ? AND owner = ? AND state = 'running'";
+		return this.#statement(sql).get(rolloutId, owner) !== undefined;
+	}
+
+	/** All the owner held is anybody's, also what it was running: for an owner that is no more. */
+	release(owner: string): void {
+		this.#run("UPDATE jobs SET state = 'waiting', owner = NULL, again_at = NULL WHERE owner = ?", owner);
+		this.#run("DELETE FROM workers WHERE owner = ?", owner);
+		this.#run("DELETE FROM owners WHERE key = ?", owner);
+	}
+
+	/** What a process without a worker has waiting since before `then` is anybody's. */
+	share(owner: string, then: number): void {
+		this.#run(
+			"UPDATE jobs SET owner = NULL WHERE owner = ? AND state = 'waiting' AND enqueued_at < ?",
+			owner,
+			then,
+		);
+	}
+
+	counts(): { waiting: number; total: number } {
+		const row = this.#statement(
+			"SELECT coalesce(sum(state = 'waiting'), 0) AS waiting, count(*) AS total FROM jobs",
+		).get() as { waiting: number; total: number };
+		return { waiting: row.waiting, total: row.total };
+	}
+
+	announce(key: string, identity: ProcessIdentity, now: number): void {
+		this.#run(
+			`INSERT INTO owners (key, pid, started, boot, namespace, host, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`,
+			key,
+			identity.pid,
+			identity.started,
+			identity.boot,
+			identity.namespace,
+			identity.host,
+			now,
+		);
+	}
+
+	owners(): Owner[] {
+		const rows = this.#statement(
+			`SELECT key, pid, started, boot, namespace, host, seen_at AS seenAt,
+				EXISTS (SELECT 1 FROM workers WHERE owner = key AND NOT draining) AS works FROM owners`,
+		).all() as unknown as (Omit<Owner, "works"> & { works: number })[];
+		return rows.map((row) => ({ ...row, works: row.works === 1 }));
+	}
+
+	saveWorker(
+		owner: string,
+		worker: Pick<WorkerInfo, "id" | "capacity" | "running" | "draining" | "startedAt">,
+	) {
+		this.#run(
+			`INSERT INTO workers (owner, id, capacity, running, draining, started_at) VALUES (?, ?, ?, ?, ?, ?)
+			ON CONFLICT (owner, id) DO UPDATE SET capacity = excluded.capacity, running = excluded.running,
+				draining = excluded.draining`,
+			owner,
+			worker.id,
+			worker.capacity,
+			worker.running,
+			worker.draining ? 1 : 0,
+			worker.startedAt,
+		);
+	}
+
+	removeWorker(owner: string, id: string): void {
+		this.#run("DELETE FROM workers WHERE owner = ? AND id = ?", owner, id);
+	}
+
+	workersOf(owner: Owner): WorkerInfo[] {
+		const rows = this.#statement(
+			"SELECT id, capacity, running, draining, started_at AS startedAt FROM workers WHERE owner = ? ORDER BY started_at",
+		).all(owner.key) as unknown as (Omit<WorkerInfo, "draining" | "host" | "pid" | "seenAt"> & {
+			draining: number;
+		})[];
+		return rows.map((row) => ({
+			...row,
+			draining: row.draining === 1,
+			host: owner.host,
+			pid: owner.pid,
+			seenAt: owner.seenAt,
+		}));
+	}
+
+	[Symbol.dispose](): void {
+		this.#database.close();
+	}
+
+	#run(sql: string, ...values: SQLInputValue[]): void {
+		this.#statement(sql).run(...values);
+	}
+
+	#statement(sql: string): StatementSync {
+		let statement = this.#prepared.get(sql);
+		if (!statement) {
+			statement = this.#database.prepare(sql);
+			this.#prepared.set(sql, statement);
+		}
+		return statement;
+	}
+}

@@ -1,0 +1,190 @@
+import type { Duplex, Readable, Writable } from "node:stream";
+import { RolloutError } from "../../errors.ts";
+import type { BoxEntry, BoxProcess, ExecOptions, ExecResult, Sandbox } from "../sandbox.ts";
+import { Control, unresponsive } from "./control.ts";
+import { exec, lostMidway, toBoxError } from "./exec.ts";
+import { exists, list, readFile, request, writeFile } from "./files.ts";
+import { FROM_BOX, readFrame } from "./frames.ts";
+import type { BoxOptions, Doors, Launched } from "./launch.ts";
+import { listenForBox } from "./listeners.ts";
+import { spawn } from "./spawn.ts";
+
+const READY_TIMEOUT_MS = 30_000;
+/** Records of 64 KiB: fewer, larger steps through the pipe. */
+const TAR_BLOCKS = ["-b", "128"];
+
+/** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
+export async function openBox(options: BoxOptions): Promise<Box> {
+	const control = new Control(options.answerTimeoutMs);
+	const doors: Doors = {
+		acceptControl: (connection) => control.accept(connection),
+		acceptGateway: (connection) => (options.onGateway ? options.onGateway(connection) : connection.destroy()),
+		acceptEgress: (connection) => (options.onEgress ? options.onEgress(connection) : connection.destroy()),
+	};
+	const giveUp = () => control.lose(new RolloutError("sandbox", "open_aborted", "no longer wanted"));
+	const timer = setTimeout(() => control.lose(notReady()), options.readyTimeoutMs ?? READY_TIMEOUT_MS);
+	options.signal?.addEventListener("abort", giveUp);
+	const undo: (() => Promise<void>)[] = [() => options.release()];
+	try {
+		options.signal?.throwIfAborted();
+		const listeners = await listenForBox(options, doors);
+		undo.unshift(() => listeners.close());
+		const launched = await options.launch(doors);
+		undo.unshift(() => launched.kill());
+		void launched.exited.then((words) => control.lose(died(words)));
+		const hello = await control.hello;
+		return new Box(options, control, launched, hello.ports, hello.hidden, listeners);
+	} catch (error) {
+		for (const step of undo) await step();
+		options.signal?.throwIfAborted();
+		throw error;
+	} finally {
+		clearTimeout(timer);
+		options.signal?.removeEventListener("abort", giveUp);
+	}
+}
+
+/** The host's side of any box whose inside is the common init. */
+export class Box implements Sandbox {
+	readonly id: string;
+	readonly backend: string;
+	readonly home: string;
+	readonly agentBinary: string;
+	readonly gatewayUrl: string;
+	readonly facts: Record<string, unknown>;
+	readonly closed: Promise<void>;
+	readonly #control: Control;
+	readonly #launched: Launched;
+
+	constructor(
+		options: BoxOptions,
+		control: Control,
+		launched: Launched,
+		ports: number[],
+		hidden: boolean,
+		listeners: { close(): Promise<void> },
+	) {
+		this.id = options.id;
+		this.backend = options.backend;
+		this.home = options.home;
+		this.agentBinary = options.agentBinary;
+		this.gatewayUrl = `http://127.0.0.1:${ports[0] ?? 0}`;
+		this.facts = { ...launched.facts, initHidden: hidden };
+		this.#control = control;
+		this.#launched = launched;
+		this.closed = launched.exited.then(async () => {
+			await listeners.close();
+			await options.release();
+		});
+		this.closed.catch(() => {});
+	}
+
+	exec(command: string | readonly string[], options: ExecOptions = {}): Promise<ExecResult> {
+		return exec(this.#control, command, options);
+	}
+
+	spawn(
+		argv: readonly string[],
+		options: { cwd?: string; env?: Record<string, string> } = {},
+	): Promise<BoxProcess> {
+		return spawn(this.#control, argv, options);
+	}
+
+	async connect(port: number): Promise<Duplex> {
+		const { connection } = await this.#control.open({ op: "connect", port });
+		const slow = setTimeout(() => this.#control.lose(unresponsive()), this.#control.answerTimeoutMs);
+		const answer = await readFrame(connection).finally(() => clearTimeout(slow));
+		if (answer?.type === FROM_BOX.result) return connection;
+		connection.destroy();
+		throw answer === null ? lostMidway(this.#control) : toBoxError(answer.payload);
+	}
+
+	readFile(path: string, options: { maxBytes?: number } = {}): Promise<Buffer> {
+		return readFile(this.#control, path, options.maxBytes);
+	}
+
+	writeFile(path: string, data: string | Uint8Array, options: { executable?: boolean } = {}): Promise<void> {
+		return writeFile(this.#control, path, data, options.executable ?? false);
+	}
+
+	list(path: string, options: { recursive?: boolean; maxEntries?: number } = {}): Promise<BoxEntry[]> {
+		return list(this.#control, path, options);
+	}
+
+	exists(path: string): Promise<boolean> {
+		return exists(this.#control, path);
+	}
+
+	/** Exit code 1 of tar means that a file changed while it was read, which is no reason to fail. */
+	async pack(
+		to: Writable,
+		options: { paths?: readonly string[]; exclude?: readonly string[] } = {},
+	): Promise<void> {
+		const paths = (options.paths ?? ["."]).map((path) => relativeTo(this.home, path));
+		const excludes = (options.exclude ?? []).map((path) => `--exclude=${relativeTo(this.home, path)}`);
+		const argv = [
+			"tar",
+			"-C",
+			this.home,
+			...TAR_BLOCKS,
+			"--anchored",
+			...excludes,
+			"-cf",
+			"-",
+			"--",
+			...paths,
+		];
+		try {
+			const { exitCode, stderr } = await this.exec(argv, { stdoutTo: to });
+			if (exitCode !== 0 && exitCode !== 1)
+				throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
+			to.end();
+		} catch (error) {
+			// Half an archive must not look like a whole one to whoever reads it.
+			to.destroy();
+			throw error;
+		}
+	}
+
+	async unpack(from: Readable): Promise<void> {
+		const argv = ["tar", "-C", this.home, "--no-same-owner", "--no-overwrite-dir", "-xpf", "-"];
+		const { exitCode, stderr } = await this.exec(argv, { stdin: from });
+		if (exitCode !== 0) throw new RolloutError("sandbox", "unpack_failed", lastLine(stderr));
+	}
+
+	async killAll(): Promise<void> {
+		await request(this.#control, { op: "killAll" }, 0);
+	}
+
+	async freeze(): Promise<boolean> {
+		return (await this.#launched.freeze?.()) ?? false;
+	}
+
+	async thaw(): Promise<void> {
+		await this.#launched.thaw?.();
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		this.#control.lose(new RolloutError("sandbox", "box_closed", "the box was closed"));
+		await this.#launched.kill();
+		await this.closed;
+	}
+}
+
+/** tar's own spelling, so that no path is taken for an option. */
+function relativeTo(home: string, path: string): string {
+	const below = path === home ? "." : path.startsWith(`${home}/`) ? path.slice(home.length + 1) : path;
+	return below === "." || below.startsWith("./") ? below : `./${below}`;
+}
+
+function lastLine(text: string): string {
+	return text.trimEnd().split("\n").at(-1)?.slice(0, 500) || "tar was killed";
+}
+
+function notReady(): RolloutError {
+	return new RolloutError("sandbox", "box_not_ready", "the box did not come up in time", { retryable: true });
+}
+
+function died(words: string): RolloutError {
+	return new RolloutError("sandbox", "box_lost", words, { retryable: true });
+}

@@ -1,0 +1,82 @@
+import { RolloutError } from "../../errors.ts";
+import type { BoxEntry } from "../sandbox.ts";
+import { type Control, unresponsive } from "./control.ts";
+import { lostMidway, parseReply, sendInput, toBoxError } from "./exec.ts";
+import { FROM_BOX, readFrames } from "./frames.ts";
+
+const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
+const DEFAULT_MAX_ENTRIES = 10_000;
+/** Longest path, and then some, per entry. */
+const MAX_ENTRY_BYTES = 8 * 1024;
+
+export async function readFile(
+	control: Control,
+	path: string,
+	maxBytes = DEFAULT_MAX_FILE_BYTES,
+): Promise<Buffer> {
+	const { data } = await request(control, { op: "read", path, maxBytes }, maxBytes);
+	return data;
+}
+
+export async function writeFile(
+	control: Control,
+	path: string,
+	data: string | Uint8Array,
+	executable: boolean,
+): Promise<void> {
+	await request(control, { op: "write", path, executable }, 0, data);
+}
+
+export async function exists(control: Control, path: string): Promise<boolean> {
+	const { reply } = await request(control, { op: "exists", path }, 0);
+	return reply.exists === true;
+}
+
+export async function list(
+	control: Control,
+	path: string,
+	options: { recursive?: boolean; maxEntries?: number },
+): Promise<BoxEntry[]> {
+	const { recursive = false, maxEntries = DEFAULT_MAX_ENTRIES } = options;
+	const limit = maxEntries * MAX_ENTRY_BYTES;
+	const { data } = await request(control, { op: "list", path, recursive, maxEntries }, limit);
+	const lines = data.toString("utf8").split("\n").slice(0, -1);
+	return lines.slice(0, maxEntries).map((line) => toEntry(parseReply(Buffer.from(line))));
+}
+
+/** One question to the box: what it streams back, never more than `maxBytes`, and its last word. */
+export async function request(
+	control: Control,
+	question: Record<string, unknown>,
+	maxBytes: number,
+	input?: string | Uint8Array,
+): Promise<{ reply: Record<string, unknown>; data: Buffer }> {
+	const { connection } = await control.open(question);
+	const chunks: Buffer[] = [];
+	let size = 0;
+	const timer = setTimeout(() => control.lose(unresponsive()), control.answerTimeoutMs);
+	connection.on("drain", () => timer.refresh());
+	try {
+		if (input !== undefined) sendInput(connection, input);
+		for await (const { type, payload } of readFrames(connection)) {
+			timer.refresh();
+			if (type === FROM_BOX.result) return { reply: parseReply(payload), data: Buffer.concat(chunks) };
+			if (type === FROM_BOX.failed) throw toBoxError(payload);
+			size += payload.length;
+			if (size > maxBytes)
+				throw new RolloutError("sandbox", "bad_frame", "the box sent more than was asked for");
+			chunks.push(payload);
+		}
+		throw lostMidway(control);
+	} finally {
+		clearTimeout(timer);
+		connection.destroy();
+	}
+}
+
+const TYPES = new Set(["file", "directory", "link", "other"]);
+
+function toEntry(value: Record<string, unknown>): BoxEntry {
+	const type = TYPES.has(String(value.type)) ? (value.type as BoxEntry["type"]) : "other";
+	return { path: String(value.path), type, sizeBytes: Number(value.sizeBytes) || 0 };
+}

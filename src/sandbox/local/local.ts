@@ -1,0 +1,174 @@
+import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { findAgentBinary } from "../../host/binary.ts";
+import { type BoxSpec, HOME } from "../../model/task.ts";
+import { openBox } from "../box/box.ts";
+import {
+	baseEnv,
+	CONTROL_SOCKET,
+	EGRESS_PORT,
+	EGRESS_SOCKET,
+	GATEWAY_PORT,
+	GATEWAY_SOCKET,
+	type InitConfig,
+} from "../box/launch.ts";
+import { type Staged, stage } from "../box/staging.ts";
+import { Egress } from "../egress/egress.ts";
+import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
+import { destroyOrphan, destroyRemains } from "../lease/orphans.ts";
+import { requireOwnFolder } from "../lease/own-folder.ts";
+import { defaultRunRoot } from "../lease/run-root.ts";
+import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
+import { type Limits, makeCgroup, planCgroup, toLimits, weighCgroup } from "./cgroup.ts";
+import { selfTest } from "./self-test.ts";
+
+export interface LocalOptions {
+	/**
+	 * Short and neutral: its name shows inside, and a socket path below it must stay under 108 bytes. Box uids are
+	 * handed out through it, so all programs of one machine share one.
+	 */
+	runRoot?: string;
+	agentBinary?: string;
+	/** How long a box's init may take to answer before the box counts as lost. */
+	answerTimeoutMs?: number;
+}
+
+/** Boxes on this machine, by bubblewrap. */
+export async function openLocalProvider(options: LocalOptions = {}): Promise<SandboxProvider> {
+	return new LocalProvider(options);
+}
+
+class LocalProvider implements SandboxProvider {
+	readonly name = "local";
+	readonly #root: string;
+	readonly #options: LocalOptions;
+	readonly #open = new Set<Sandbox>();
+	#staged: Staged | null = null;
+
+	constructor(options: LocalOptions) {
+		this.#root = options.runRoot ?? defaultRunRoot();
+		this.#options = options;
+	}
+
+	available(): Promise<Availability> {
+		return selfTest(this);
+	}
+
+	async open(options: OpenOptions): Promise<Sandbox> {
+		const { spec, role = "agent" } = options;
+		const isRoot = process.getuid?.() === 0;
+		const staged = await this.#stage(isRoot);
+		const boxId = `box-${randomBytes(6).toString("hex")}`;
+		const runDirectory = join(this.#root, "boxes", boxId);
+		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
+			boxId,
+			runDirectory,
+			cgroup: await planCgroup(boxId),
+		}));
+		const release = () => releaseLease(lease, path);
+		const limits = toLimits(spec, TMP_BYTES + SHM_BYTES);
+		try {
+			await mkdir(runDirectory, { recursive: true, mode: 0o711 });
+			await makeCgroup(lease.cgroup, limits);
+			if (options.isAhead) await weighCgroup(lease.cgroup, true);
+		} catch (error) {
+			await release();
+			throw error;
+		}
+		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
+		const init = initConfig(boxId, spec.pids, role === "agent", egress !== null);
+		const box = await openBox({
+			id: boxId,
+			backend: this.name,
+			home: HOME,
+			agentBinary: AGENT_PATH,
+			runDirectory,
+			...(lease.uid === null ? {} : { socketOwner: lease.uid }),
+			...(options.signal === undefined ? {} : { signal: options.signal }),
+			...(this.#options.answerTimeoutMs === undefined
+				? {}
+				: { answerTimeoutMs: this.#options.answerTimeoutMs }),
+			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
+			...(egress === null ? {} : { onEgress: (connection: Duplex) => egress.accept(connection) }),
+			launch: () =>
+				startBwrap({
+					...{ spec, uid: lease.uid, staged, runDirectory, cgroup: lease.cgroup, init },
+					facts: { ...describeBox(lease, spec, limits), networkAsked: egress?.asked ?? [] },
+				}),
+			release: async () => {
+				await egress?.[Symbol.asyncDispose]();
+				await release();
+			},
+		});
+		this.#open.add(box);
+		const forget = () => void this.#open.delete(box);
+		box.closed.then(forget, forget);
+		return box;
+	}
+
+	/** Once, and again should somebody have tidied it away. */
+	async #stage(isRoot: boolean): Promise<Staged> {
+		const known = this.#staged;
+		if (known !== null && [known.agent, known.init, known.seccomp, known.etc].every(existsSync)) return known;
+		this.#staged = await stage(this.#root, this.#options.agentBinary ?? findAgentBinary(), isRoot);
+		return this.#staged;
+	}
+
+	async reap(): Promise<number> {
+		await requireOwnFolder(this.#root, 0o711);
+		return await reapLeases(this.#leases, destroyOrphan);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	}
+
+	get #leases(): string {
+		return join(this.#root, "leases");
+	}
+}
+
+function initConfig(boxId: string, processes: number, gateway: boolean, egress: boolean): InitConfig {
+	return {
+		boxId,
+		control: `${BOX_RUN}/${CONTROL_SOCKET}`,
+		forwards: [
+			...(gateway ? [{ port: GATEWAY_PORT, to: `${BOX_RUN}/${GATEWAY_SOCKET}` }] : []),
+			...(egress ? [{ port: EGRESS_PORT, to: `${BOX_RUN}/${EGRESS_SOCKET}` }] : []),
+		],
+		home: HOME,
+		env: baseEnv(HOME, "/tmp", egress),
+		ownPidNamespace: true,
+		processes,
+	};
+}
+
+/** What really holds on this machine, for the record. */
+function describeBox(lease: Lease, spec: BoxSpec, limits: Limits): Record<string, unknown> {
+	const limited = lease.cgroup.version !== "none";
+	return {
+		isolation: "bubblewrap",
+		uid: lease.uid === null ? "shared with the host program" : "dedicated",
+		seccomp: true,
+		capabilities: "none",
+		network: spec.network,
+		cgroup: lease.cgroup.version,
+		cgroupNote: lease.cgroup.note,
+		/** Programs and files together: home, /tmp and /dev/shm are kept in memory. */
+		memoryLimitMb: limited ? Math.round(limits.memoryBytes / 1024 / 1024) : null,
+		pidsLimit: spec.pids,
+		cpus: limited ? limits.cpus : null,
+		diskLimitMb: spec.diskMb,
+		fileSizeLimitMb: spec.fileSizeMb,
+	};
+}
+
+/** The box is dead; whatever of it is not, and what it stood on, goes too; the record last. */
+async function releaseLease(lease: Lease, path: string): Promise<void> {
+	await destroyRemains(lease);
+	await dropLease(path);
+}

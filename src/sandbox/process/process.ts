@@ -1,0 +1,136 @@
+import { spawn } from "node:child_process";
+import { randomBytes } from "node:crypto";
+import { mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { findAgentBinary } from "../../host/binary.ts";
+import { openBox } from "../box/box.ts";
+import { baseEnv, CONTROL_SOCKET, GATEWAY_SOCKET, type InitConfig, type Launched } from "../box/launch.ts";
+import { INIT_SOURCE } from "../box/staging.ts";
+import { Tail } from "../box/tail.ts";
+import { dropLease, reapLeases, takeLease } from "../lease/lease.ts";
+import { BOX_MARK, destroyOrphan, destroyRemains, killMarked } from "../lease/orphans.ts";
+import { requireOwnFolder } from "../lease/own-folder.ts";
+import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+
+export interface ProcessOptions {
+	/** Called each time a box is opened. */
+	warn: (message: string) => void;
+	runRoot?: string;
+	agentBinary?: string;
+}
+
+/** Plain processes in a folder of their own: no isolation at all, for those who ask for it by name. */
+export async function openProcessProvider(options: ProcessOptions): Promise<SandboxProvider> {
+	return new ProcessProvider(options);
+}
+
+class ProcessProvider implements SandboxProvider {
+	readonly name = "process";
+	readonly #options: ProcessOptions;
+	readonly #root: string;
+	readonly #open = new Set<Sandbox>();
+
+	constructor(options: ProcessOptions) {
+		this.#options = options;
+		this.#root = options.runRoot ?? join(tmpdir(), `paddock-process-${process.getuid?.() ?? 0}`);
+	}
+
+	async available(): Promise<Availability> {
+		try {
+			const binary = this.#options.agentBinary ?? findAgentBinary();
+			return { ok: true, checks: [{ name: "agent binary", ok: true, detail: binary }] };
+		} catch (error) {
+			const detail = (error as Error).message;
+			return { ok: false, checks: [{ name: "agent binary", ok: false, detail, fix: "npm install" }] };
+		}
+	}
+
+	async open(options: OpenOptions): Promise<Sandbox> {
+		this.#options.warn(
+			"sandbox `process` isolates nothing: the agent runs as you, with your files and network",
+		);
+		await requireOwnFolder(this.#root);
+		const binary = this.#options.agentBinary ?? findAgentBinary();
+		const boxId = `box-${randomBytes(6).toString("hex")}`;
+		const runDirectory = join(this.#root, "boxes", boxId);
+		const cgroup = { version: "none" as const, folders: [], note: "no isolation" };
+		const { lease, path } = await takeLease(this.#leases, false, async () => ({
+			boxId,
+			runDirectory,
+			cgroup,
+		}));
+		const home = join(runDirectory, "home");
+		const temporary = join(runDirectory, "tmp");
+		await mkdir(home, { recursive: true, mode: 0o700 });
+		await mkdir(temporary, { recursive: true, mode: 0o700 });
+		const gateway = options.role !== "verifier";
+		const init: InitConfig = {
+			boxId,
+			control: join(runDirectory, CONTROL_SOCKET),
+			forwards: gateway ? [{ port: 0, to: join(runDirectory, GATEWAY_SOCKET) }] : [],
+			home,
+			env: { ...baseEnv(home, temporary, false), [BOX_MARK]: boxId },
+			ownPidNamespace: false,
+			processes: options.spec.pids,
+		};
+		const box = await openBox({
+			id: boxId,
+			backend: this.name,
+			home,
+			agentBinary: binary,
+			runDirectory,
+			...(options.signal === undefined ? {} : { signal: options.signal }),
+			onGateway: gateway ? (connection) => options.onGateway(connection, boxId) : null,
+			launch: () => startPlain(binary, init),
+			release: async () => {
+				await destroyRemains(lease);
+				await dropLease(path);
+			},
+		});
+		this.#open.add(box);
+		const forget = () => void this.#open.delete(box);
+		box.closed.then(forget, forget);
+		return box;
+	}
+
+	async reap(): Promise<number> {
+		await requireOwnFolder(this.#root);
+		return reapLeases(this.#leases, destroyOrphan);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	}
+
+	get #leases(): string {
+		return join(this.#root, "leases");
+	}
+}
+
+async function startPlain(binary: string, init: InitConfig): Promise<Launched> {
+	const child = spawn(binary, [INIT_SOURCE, JSON.stringify(init)], {
+		cwd: "/",
+		env: { BUN_BE_BUN: "1", HOME: "/nowhere", PATH: "/usr/bin:/bin" },
+		stdio: ["ignore", "pipe", "pipe"],
+		detached: true,
+	});
+	const words = new Tail(4096);
+	child.stdout.on("data", (chunk: Buffer) => words.push(chunk));
+	child.stderr.on("data", (chunk: Buffer) => words.push(chunk));
+	const exited = new Promise<string>((resolve) => {
+		child.once("error", (error) => resolve(`the box could not be started: ${error.message}`));
+		child.once("exit", (code, signal) =>
+			resolve(words.text().trim() || `the box ended with ${signal ?? code}`),
+		);
+	});
+	return {
+		facts: { isolation: "none", network: "the host's", cgroup: "none" },
+		exited,
+		kill: async () => {
+			child.kill("SIGKILL");
+			await killMarked(init.boxId);
+			await exited;
+		},
+	};
+}

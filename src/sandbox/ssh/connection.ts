@@ -1,0 +1,139 @@
+import { readFile } from "node:fs/promises";
+import type { Readable } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { type Algorithms, Client, type ClientChannel } from "ssh2";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { Tail } from "../box/tail.ts";
+import { describeAddress, type SshAddress } from "./address.ts";
+import { hostKeyRefused, readTrust } from "./known-hosts.ts";
+
+const CONNECT_TIMEOUT_MS = 20_000;
+const KEEPALIVE_MS = 10_000;
+const OUTPUT_BYTES = 64 * 1024;
+
+export interface RemoteResult {
+	exitCode: number | null;
+	stdout: string;
+	stderr: string;
+}
+
+/** One login on the other machine. */
+export class SshConnection implements AsyncDisposable {
+	/** Resolves when the connection is over, with why. */
+	readonly closed: Promise<string>;
+	readonly #client: Client;
+	readonly #where: string;
+
+	constructor(client: Client, where: string) {
+		this.#client = client;
+		this.#where = where;
+		this.closed = new Promise((resolve) => {
+			client.once("error", (error) => resolve(`the connection to ${where} broke: ${error.message}`));
+			client.once("close", () => resolve(`the connection to ${where} was lost`));
+		});
+	}
+
+	/** Starts a command; what it reads and says is raw bytes. */
+	start(command: string): Promise<ClientChannel> {
+		return new Promise((resolve, reject) => {
+			this.#client.exec(command, (error, channel) => {
+				if (error) reject(unreachable(this.#where, error));
+				else resolve(channel);
+			});
+		});
+	}
+
+	/** Runs a POSIX shell script to its end, whatever the login shell is. */
+	script(text: string): Promise<RemoteResult> {
+		return this.run("/bin/sh -s", text);
+	}
+
+	async run(command: string, stdin: string | Readable): Promise<RemoteResult> {
+		const channel = await this.start(command);
+		const stdout = new Tail(OUTPUT_BYTES);
+		const stderr = new Tail(OUTPUT_BYTES);
+		channel.on("data", (chunk: Buffer) => stdout.push(chunk));
+		channel.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
+		const exit = new Promise<number | null>((resolve, reject) => {
+			let exitCode: number | null = null;
+			channel.once("exit", (code: number | null) => {
+				exitCode = code;
+			});
+			channel.once("close", () => resolve(exitCode));
+			void this.closed.then((words) => reject(unreachable(this.#where, new Error(words))));
+		});
+		exit.catch(() => {});
+		if (typeof stdin === "string") channel.end(stdin);
+		else await pipeline(stdin, channel, { end: true });
+		const exitCode = await exit;
+		return { exitCode, stdout: stdout.text(), stderr: stderr.text() };
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		this.#client.end();
+		this.#client.destroy();
+	}
+}
+
+/** Logs in by key, to a host whose own key is known beforehand. */
+export async function connectSsh(address: SshAddress): Promise<SshConnection> {
+	const where = describeAddress(address);
+	const trust = await readTrust(address);
+	const privateKey = await readFile(address.keyFile).catch((error) => {
+		const message = `cannot read the key ${address.keyFile}: ${messageOf(error)}`;
+		throw new RolloutError("sandbox", "ssh_key_unusable", message);
+	});
+	const client = new Client();
+	let shown: Buffer | null = null;
+	let refused = false;
+	await new Promise<void>((resolve, reject) => {
+		client.once("ready", resolve);
+		client.once("close", () => reject(unreachable(where, new Error("the connection was closed"))));
+		client.once("error", (error) =>
+			reject(refused ? hostKeyRefused(address, shown) : toFailure(where, error)),
+		);
+		const algorithms = trust.algorithms === null ? {} : { serverHostKey: trust.algorithms };
+		try {
+			client.connect({
+				host: address.host,
+				port: address.port,
+				username: address.user,
+				privateKey,
+				readyTimeout: CONNECT_TIMEOUT_MS,
+				keepaliveInterval: KEEPALIVE_MS,
+				keepaliveCountMax: 3,
+				algorithms: algorithms as Algorithms,
+				hostVerifier: (key: Buffer) => {
+					shown = key;
+					refused = !trust.accepts(key);
+					return !refused;
+				},
+			});
+		} catch (error) {
+			reject(new RolloutError("sandbox", "ssh_key_unusable", `${address.keyFile}: ${messageOf(error)}`));
+		}
+	}).catch((error) => {
+		client.destroy();
+		throw error;
+	});
+	// Small frames both ways: waiting to fill a packet would cost every command a tenth of a second.
+	client.setNoDelay(true);
+	// An error with nobody listening would end the program; the connection's end is told by `closed`.
+	client.on("error", () => {});
+	return new SshConnection(client, where);
+}
+
+function toFailure(where: string, error: Error & { level?: string }): RolloutError {
+	if (error.level === "client-authentication") {
+		const message = `${where} does not accept the key: add its public half to ~/.ssh/authorized_keys there`;
+		return new RolloutError("sandbox", "ssh_login_refused", message);
+	}
+	return unreachable(where, error);
+}
+
+function unreachable(where: string, error: Error): RolloutError {
+	return new RolloutError("sandbox", "ssh_unreachable", `${where}: ${error.message}`, {
+		retryable: true,
+		cause: error,
+	});
+}

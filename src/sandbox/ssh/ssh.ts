@@ -1,0 +1,156 @@
+import { createHash, randomBytes } from "node:crypto";
+import { join } from "node:path";
+import type { Duplex } from "node:stream";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { BoxSpec, HOME } from "../../model/task.ts";
+import { openBox } from "../box/box.ts";
+import { Egress } from "../egress/egress.ts";
+import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
+import { defaultRunRoot } from "../lease/run-root.ts";
+import { AGENT_PATH } from "../local/bwrap.ts";
+import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import { describeAddress, readAddress, type SshAddress } from "./address.ts";
+import { connectSsh, type SshConnection } from "./connection.ts";
+import { endRemoteBox } from "./orphans.ts";
+import { prepareRemote, type Remote } from "./remote.ts";
+import { type BoxPlan, startRemoteBox } from "./ssh-box.ts";
+
+export interface SshOptions {
+	/** The PADDOCK_SSH_… variables are read from here. */
+	env: Record<string, string | undefined>;
+	warn: (message: string) => void;
+	runRoot?: string;
+	agentBinary?: string;
+}
+
+/** Boxes on another Linux machine, by key. */
+export async function openSshProvider(options: SshOptions): Promise<SandboxProvider> {
+	return new SshProvider(options, readAddress(options.env));
+}
+
+class SshProvider implements SandboxProvider {
+	readonly name = "ssh";
+	readonly #options: SshOptions;
+	readonly #address: SshAddress;
+	readonly #leases: string;
+	readonly #open = new Set<Sandbox>();
+	#remote: Promise<Remote> | null = null;
+
+	constructor(options: SshOptions, address: SshAddress) {
+		this.#options = options;
+		this.#address = address;
+		const host = createHash("sha256").update(describeAddress(address)).digest("hex").slice(0, 12);
+		this.#leases = join(options.runRoot ?? defaultRunRoot(), `ssh-leases-${host}`);
+	}
+
+	async available(): Promise<Availability> {
+		const checks: Availability["checks"] = [];
+		const check = async (name: string, fix: string, look: () => Promise<string>) => {
+			if (checks.some((one) => !one.ok)) return;
+			try {
+				checks.push({ name, ok: true, detail: await look() });
+			} catch (error) {
+				checks.push({ name, ok: false, detail: messageOf(error), fix });
+			}
+		};
+		await check("login", "check PADDOCK_SSH_HOST, PADDOCK_SSH_KEY_FILE and the host's key", async () => {
+			await using _connection = await connectSsh(this.#address);
+			return describeAddress(this.#address);
+		});
+		await check("machine", "install bash, tar, git, ripgrep and bubblewrap there", async () => {
+			const { system, bwrap } = await this.#prepare();
+			return `${system}, ${bwrap ? "bubblewrap works" : "no bubblewrap"}`;
+		});
+		await check(
+			"opens a box",
+			"install bubblewrap 0.8 or newer there, or set PADDOCK_SSH_ALLOW_PLAIN=1",
+			async () => {
+				const spec = BoxSpec.parse({ diskMb: 16 });
+				await using box = await this.open({ spec, onGateway: (connection) => connection.destroy() });
+				return String(box.facts.isolation);
+			},
+		);
+		return { ok: checks.every((one) => one.ok), checks };
+	}
+
+	async open(options: OpenOptions): Promise<Sandbox> {
+		options.signal?.throwIfAborted();
+		const { spec, role = "agent" } = options;
+		const remote = await this.#prepare();
+		this.#requireWalls(remote);
+		const boxId = `box-${randomBytes(6).toString("hex")}`;
+		const folder = `${remote.cache}/boxes/${boxId}`;
+		const cgroup = { version: "none" as const, folders: [], note: "on another machine" };
+		const describe = async () => ({ boxId, runDirectory: folder, cgroup });
+		const { path } = await takeLease(this.#leases, false, describe);
+		const egress = spec.network === "none" || !remote.bwrap ? null : new Egress({ network: spec.network });
+		const plan: BoxPlan = { boxId, folder, remote, spec, gateway: role === "agent", egress: egress !== null };
+		let connection: SshConnection | null = null;
+		const box = await openBox({
+			id: boxId,
+			backend: this.name,
+			home: remote.bwrap ? HOME : `${folder}/home`,
+			agentBinary: remote.bwrap ? AGENT_PATH : remote.staged.agent,
+			runDirectory: null,
+			...(options.signal === undefined ? {} : { signal: options.signal }),
+			onGateway: role === "agent" ? (duplex) => options.onGateway(duplex, boxId) : null,
+			...(egress === null ? {} : { onEgress: (duplex: Duplex) => egress.accept(duplex) }),
+			launch: async (doors) => {
+				connection = await connectSsh(this.#address);
+				const facts = { host: this.#address.host, networkAsked: egress?.asked ?? [] };
+				return startRemoteBox(connection, plan, doors, facts);
+			},
+			release: async () => {
+				await egress?.[Symbol.asyncDispose]();
+				await connection?.[Symbol.asyncDispose]();
+				await dropLease(path);
+			},
+		});
+		this.#open.add(box);
+		void box.closed.finally(() => this.#open.delete(box)).catch(() => {});
+		return box;
+	}
+
+	/** The other machine's guardians end their boxes when we fall silent; this is for those that could not. */
+	async reap(): Promise<number> {
+		await using stack = new AsyncDisposableStack();
+		let connection: Promise<SshConnection> | null = null;
+		return await reapLeases(this.#leases, async ({ boxId }: Lease) => {
+			connection ??= connectSsh(this.#address).then((opened) => stack.use(opened));
+			await endRemoteBox(await connection, boxId);
+		});
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	}
+
+	#requireWalls(remote: Remote): void {
+		if (remote.bwrap) return;
+		if (!this.#address.allowPlain) {
+			throw new RolloutError(
+				"sandbox",
+				"ssh_no_walls",
+				`bubblewrap does not work on ${this.#address.host}: install it there, or set PADDOCK_SSH_ALLOW_PLAIN=1 to run without isolation`,
+			);
+		}
+		this.#options.warn(
+			`boxes on ${this.#address.host} isolate nothing: the agent runs as ${this.#address.user}, with that account's files and network`,
+		);
+	}
+
+	/** Once for all boxes; a failure is not remembered. */
+	#prepare(): Promise<Remote> {
+		this.#remote ??= this.#prepareNow();
+		const remote = this.#remote;
+		remote.catch(() => {
+			this.#remote = null;
+		});
+		return remote;
+	}
+
+	async #prepareNow(): Promise<Remote> {
+		await using connection = await connectSsh(this.#address);
+		return await prepareRemote(connection, this.#options.agentBinary ?? null);
+	}
+}

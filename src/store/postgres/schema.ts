@@ -1,0 +1,108 @@
+import type { ClientBase } from "pg";
+import { UsageError } from "../../errors.ts";
+import { splitRequests } from "./split-requests.ts";
+
+/** One entry per version, applied in order; the same shape as the embedded store, plus the bytes kept in rows. */
+const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] = [
+	`
+	CREATE TABLE rollouts (
+		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		id text NOT NULL UNIQUE,
+		task_id text NOT NULL,
+		status text NOT NULL,
+		phase text NOT NULL,
+		attempt integer NOT NULL DEFAULT 0,
+		group_id text,
+		batch_id text,
+		created_at double precision NOT NULL,
+		started_at double precision,
+		finished_at double precision,
+		worker text,
+		sandbox_id text,
+		session_id text,
+		abort_requested boolean NOT NULL DEFAULT false,
+		outcome text,
+		reward double precision,
+		failure text,
+		calls integer NOT NULL DEFAULT 0,
+		prompt_tokens bigint NOT NULL DEFAULT 0,
+		completion_tokens bigint NOT NULL DEFAULT 0,
+		last_seq integer NOT NULL DEFAULT 0,
+		revision integer NOT NULL DEFAULT 0
+	) WITH (fillfactor = 70);
+	CREATE INDEX rollouts_status ON rollouts (status, position);
+	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
+	CREATE INDEX rollouts_task ON rollouts (task_id, position);
+	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
+	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
+
+	CREATE TABLE rollout_bodies (position bigint PRIMARY KEY, request text NOT NULL, summary text);
+	CREATE TABLE labels (
+		name text NOT NULL, value text NOT NULL, position bigint NOT NULL, PRIMARY KEY (name, value, position)
+	);
+	CREATE TABLE events (
+		rollout bigint NOT NULL, seq integer NOT NULL, at double precision NOT NULL, body text NOT NULL,
+		PRIMARY KEY (rollout, seq)
+	);
+	CREATE TABLE groups (
+		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		id text NOT NULL UNIQUE, task_id text NOT NULL, batch_id text, n integer NOT NULL,
+		created_at double precision NOT NULL
+	);
+	CREATE INDEX groups_batch ON groups (batch_id, position) WHERE batch_id IS NOT NULL;
+	CREATE TABLE batches (
+		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+		id text NOT NULL UNIQUE, size integer NOT NULL, created_at double precision NOT NULL, labels text NOT NULL
+	);
+	CREATE TABLE submissions (key text PRIMARY KEY, rollout_ids text NOT NULL, group_id text, batch_id text);
+	CREATE TABLE commands (
+		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, rollout_id text NOT NULL, body text NOT NULL
+	);
+	CREATE INDEX commands_rollout ON commands (rollout_id, position);
+	CREATE TABLE secrets (rollout_id text PRIMARY KEY, sealed bytea NOT NULL);
+
+	CREATE TABLE trace_chunks (
+		rollout_id text NOT NULL, attempt integer NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY,
+		bytes bytea NOT NULL, PRIMARY KEY (rollout_id, attempt, n)
+	);
+	CREATE TABLE blobs (rollout_id text NOT NULL, name text NOT NULL, PRIMARY KEY (rollout_id, name));
+	CREATE TABLE blob_chunks (
+		rollout_id text NOT NULL, name text NOT NULL, n integer NOT NULL, bytes bytea NOT NULL,
+		PRIMARY KEY (rollout_id, name, n)
+	);
+	`,
+	"ALTER TABLE rollouts ADD COLUMN handed_back integer NOT NULL DEFAULT 0",
+	"ALTER TABLE submissions ADD COLUMN fingerprint text",
+	"CREATE TABLE key_check (sealed bytea NOT NULL)",
+	splitRequests,
+];
+
+/** Brings the schema to the newest version. Of several that start at once, one works and the others wait for it. */
+export async function migrate(client: ClientBase, schema: string): Promise<void> {
+	await client.query("BEGIN");
+	try {
+		await client.query("SELECT pg_advisory_xact_lock(hashtext($1))", [`paddock migrate ${schema}`]);
+		await client.query(`CREATE SCHEMA IF NOT EXISTS "${schema}"`);
+		await client.query("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)");
+		const { rows } = await client.query<{ version: number }>("SELECT version FROM schema_version");
+		const version = rows[0]?.version ?? 0;
+		if (version > MIGRATIONS.length) {
+			throw new UsageError(
+				`The database was written by a newer Paddock (version ${version}; this one knows ${MIGRATIONS.length}). Update Paddock.`,
+				"store_too_new",
+			);
+		}
+		for (const migration of MIGRATIONS.slice(version)) {
+			if (typeof migration === "string") await client.query(migration);
+			else await migration(client);
+		}
+		if (version < MIGRATIONS.length) {
+			await client.query("DELETE FROM schema_version");
+			await client.query("INSERT INTO schema_version (version) VALUES ($1)", [MIGRATIONS.length]);
+		}
+		await client.query("COMMIT");
+	} catch (error) {
+		await client.query("ROLLBACK");
+		throw error;
+	}
+}

@@ -1,0 +1,122 @@
+import type { DatabaseSync } from "node:sqlite";
+import { UsageError } from "../../errors.ts";
+import { splitRequests } from "./split-requests.ts";
+
+/**
+ * One entry per version, applied in order. `rollouts` stays narrow so that scans and filters touch few pages; the JSON
+ * (terms, summary) lives in `rollout_bodies` and is read only for rows that are handed out. What weighs most, a task
+ * with its files, is in `tasks` once, however many rollouts try it.
+ */
+const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
+	`
+	CREATE TABLE rollouts (
+		position INTEGER PRIMARY KEY AUTOINCREMENT,
+		id TEXT NOT NULL UNIQUE,
+		task_id TEXT NOT NULL,
+		status TEXT NOT NULL,
+		phase TEXT NOT NULL,
+		attempt INTEGER NOT NULL DEFAULT 0,
+		group_id TEXT,
+		batch_id TEXT,
+		created_at REAL NOT NULL,
+		started_at REAL,
+		finished_at REAL,
+		worker TEXT,
+		sandbox_id TEXT,
+		session_id TEXT,
+		abort_requested INTEGER NOT NULL DEFAULT 0,
+		outcome TEXT,
+		reward REAL,
+		failure TEXT,
+		calls INTEGER NOT NULL DEFAULT 0,
+		prompt_tokens INTEGER NOT NULL DEFAULT 0,
+		completion_tokens INTEGER NOT NULL DEFAULT 0,
+		last_seq INTEGER NOT NULL DEFAULT 0,
+		revision INTEGER NOT NULL DEFAULT 0
+	) STRICT;
+	CREATE INDEX rollouts_status ON rollouts (status, position);
+	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
+	CREATE INDEX rollouts_task ON rollouts (task_id, position);
+	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
+	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
+
+	CREATE TABLE rollout_bodies (position INTEGER PRIMARY KEY, request TEXT NOT NULL, summary TEXT) STRICT;
+
+	CREATE TABLE labels (
+		name TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
+		PRIMARY KEY (name, value, position)
+	) STRICT, WITHOUT ROWID;
+
+	CREATE TABLE events (
+		rollout INTEGER NOT NULL, seq INTEGER NOT NULL, at REAL NOT NULL, body TEXT NOT NULL,
+		PRIMARY KEY (rollout, seq)
+	) STRICT, WITHOUT ROWID;
+
+	CREATE TABLE groups (
+		position INTEGER PRIMARY KEY AUTOINCREMENT,
+		id TEXT NOT NULL UNIQUE, task_id TEXT NOT NULL, batch_id TEXT, n INTEGER NOT NULL, created_at REAL NOT NULL
+	) STRICT;
+	CREATE INDEX groups_batch ON groups (batch_id, position) WHERE batch_id IS NOT NULL;
+
+	CREATE TABLE batches (
+		position INTEGER PRIMARY KEY AUTOINCREMENT,
+		id TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, created_at REAL NOT NULL, labels TEXT NOT NULL
+	) STRICT;
+
+	CREATE TABLE submissions (
+		key TEXT PRIMARY KEY, rollout_ids TEXT NOT NULL, group_id TEXT, batch_id TEXT
+	) STRICT, WITHOUT ROWID;
+
+	CREATE TABLE commands (
+		position INTEGER PRIMARY KEY AUTOINCREMENT, rollout_id TEXT NOT NULL, body TEXT NOT NULL
+	) STRICT;
+	CREATE INDEX commands_rollout ON commands (rollout_id, position);
+
+	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
+	`,
+	"ALTER TABLE rollouts ADD COLUMN handed_back INTEGER NOT NULL DEFAULT 0",
+	"ALTER TABLE submissions ADD COLUMN fingerprint TEXT",
+	splitRequests,
+];
+
+/** Settings every connection needs, whichever thread opens it. */
+export function configure(database: DatabaseSync): void {
+	database.exec(`
+		PRAGMA busy_timeout = 10000;
+		PRAGMA journal_mode = WAL;
+		PRAGMA synchronous = FULL;
+		PRAGMA secure_delete = ON;
+		PRAGMA cache_size = -8000;
+		PRAGMA wal_autocheckpoint = 8000;
+		PRAGMA journal_size_limit = 67108864;
+		PRAGMA temp_store = MEMORY;
+	`);
+}
+
+/** Brings the file to the newest version. Several processes may do this at once: the write lock lets one through. */
+export function migrate(database: DatabaseSync): void {
+	if (versionOf(database) === MIGRATIONS.length) return;
+	database.exec("BEGIN IMMEDIATE");
+	try {
+		const version = versionOf(database);
+		if (version > MIGRATIONS.length) {
+			throw new UsageError(
+				`The store was written by a newer Paddock (version ${version}; this one knows ${MIGRATIONS.length}). Update Paddock or choose another PADDOCK_HOME.`,
+				"store_too_new",
+			);
+		}
+		for (const migration of MIGRATIONS.slice(version)) {
+			if (typeof migration === "string") database.exec(migration);
+			else migration(database);
+		}
+		database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+		database.exec("COMMIT");
+	} catch (error) {
+		if (database.isTransaction) database.exec("ROLLBACK");
+		throw error;
+	}
+}
+
+function versionOf(database: DatabaseSync): number {
+	return Number(database.prepare("PRAGMA user_version").get()?.user_version ?? 0);
+}
