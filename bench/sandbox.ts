@@ -6,8 +6,8 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { findAgentBinary } from "../src/host/binary.ts";
 import { BoxSpec } from "../src/model/task.ts";
-import { openLocalProvider } from "../src/sandbox/local/local.ts";
-import type { Sandbox, SandboxProvider } from "../src/sandbox/sandbox.ts";
+import { openLocalBackend } from "../src/sandbox/local/local.ts";
+import type { Backend, Sandbox } from "../src/sandbox/sandbox.ts";
 import { measureAgent, printAgent, VERIFY } from "./sandbox/agent.ts";
 
 const OPENS = 20;
@@ -25,12 +25,12 @@ interface Row {
 
 /** What a local box costs, each figure beside the bare process that does the same, turn by turn in the same run. */
 export async function benchSandbox(print: (text: string) => void): Promise<void> {
-	await using provider = await openLocalProvider();
+	await using backend = await openLocalBackend();
 	await using folder = await temporaryFolder();
 	const rows = [
-		...(await measureLife(provider)),
-		...(await measureCommands(provider)),
-		...(await measureSnapshots(provider, folder.path)),
+		...(await measureLife(backend)),
+		...(await measureCommands(backend)),
+		...(await measureSnapshots(backend, folder.path)),
 	];
 	const load = loadavg()[0]!.toFixed(1);
 	const { rows: agentRows, verification } = await measureAgent();
@@ -45,11 +45,11 @@ export async function benchSandbox(print: (text: string) => void): Promise<void>
 	printAgent(print, agentRows);
 }
 
-async function measureLife(provider: SandboxProvider): Promise<Row[]> {
+async function measureLife(backend: Backend): Promise<Row[]> {
 	const times = { open: [] as number[], kill: [] as number[], freeze: [] as number[], thaw: [] as number[] };
 	const bare = { start: [] as number[], kill: [] as number[] };
 	for (let round = 0; round < OPENS; round += 1) {
-		const [box, openMs] = await timed(() => openBox(provider));
+		const [box, openMs] = await timed(() => openBox(backend));
 		times.open.push(openMs);
 		times.freeze.push(await clock(() => box.freeze()));
 		times.thaw.push(
@@ -81,8 +81,8 @@ async function measureLife(provider: SandboxProvider): Promise<Row[]> {
 	];
 }
 
-async function measureCommands(provider: SandboxProvider): Promise<Row[]> {
-	await using box = await openBox(provider);
+async function measureCommands(backend: Backend): Promise<Row[]> {
+	await using box = await openBox(backend);
 	const commands = [["true"], ["bash", "-c", "true"]];
 	const rows = commands.map((argv) => ({
 		what: `exec \`${argv.join(" ")}\``,
@@ -104,9 +104,9 @@ async function measureCommands(provider: SandboxProvider): Promise<Row[]> {
 	];
 }
 
-async function measureSnapshots(provider: SandboxProvider, folder: string): Promise<Row[]> {
-	await using box = await openBox(provider);
-	await using clean = await openBox(provider);
+async function measureSnapshots(backend: Backend, folder: string): Promise<Row[]> {
+	await using box = await openBox(backend);
+	await using clean = await openBox(backend);
 	await fill(folder);
 	const tar = spawn("tar", ["-C", folder, "-cf", "-", "."], { stdio: ["ignore", "pipe", "inherit"] });
 	await box.unpack(tar.stdout);
@@ -150,8 +150,8 @@ async function besideBareVerification(verification: number[], folder: string): P
 	};
 }
 
-function openBox(provider: SandboxProvider): Promise<Sandbox> {
-	return provider.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() });
+function openBox(backend: Backend): Promise<Sandbox> {
+	return backend.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() });
 }
 
 async function move(from: Sandbox, to: Sandbox): Promise<void> {

@@ -1,13 +1,13 @@
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
 import { SandboxBackend } from "./model/request.ts";
-import type { Availability, SandboxProvider } from "./sandbox/sandbox.ts";
+import type { Availability, Backend } from "./sandbox/sandbox.ts";
 
 /** The sandbox backends of this machine, each opened when it is first asked for. */
-export class Providers implements AsyncDisposable {
+export class Backends implements AsyncDisposable {
 	readonly #env: Config["env"];
 	readonly #warn: (message: string) => void;
-	readonly #opened = new Map<string, Promise<SandboxProvider>>();
+	readonly #opened = new Map<string, Promise<Backend>>();
 	readonly #stack = new AsyncDisposableStack();
 
 	constructor(env: Config["env"], warn: (message: string) => void) {
@@ -15,7 +15,7 @@ export class Providers implements AsyncDisposable {
 		this.#warn = warn;
 	}
 
-	get(backend: string): Promise<SandboxProvider> {
+	get(backend: string): Promise<Backend> {
 		const known = this.#opened.get(backend);
 		if (known) return known;
 		const opening = this.#open(backend).then((opened) => this.#stack.use(opened));
@@ -59,19 +59,19 @@ export class Providers implements AsyncDisposable {
 	}
 
 	/** Each backend brings its own library; only what is used is loaded. */
-	async #open(backend: string): Promise<SandboxProvider> {
+	async #open(backend: string): Promise<Backend> {
 		const [env, warn] = [this.#env, this.#warn];
 		switch (SandboxBackend.safeParse(backend).data) {
 			case "local":
-				return await (await import("./sandbox/local/local.ts")).openLocalProvider();
+				return await (await import("./sandbox/local/local.ts")).openLocalBackend();
 			case "docker":
-				return await (await import("./sandbox/docker/docker.ts")).openDockerProvider({ env });
+				return await (await import("./sandbox/docker/docker.ts")).openDockerBackend({ env });
 			case "ssh":
-				return await (await import("./sandbox/ssh/ssh.ts")).openSshProvider({ env, warn });
+				return await (await import("./sandbox/ssh/ssh.ts")).openSshBackend({ env, warn });
 			case "e2b":
-				return await (await import("./sandbox/e2b/e2b.ts")).openE2bProvider({ env, warn });
+				return await (await import("./sandbox/e2b/e2b.ts")).openE2bBackend({ env, warn });
 			case "process":
-				return await (await import("./sandbox/process/process.ts")).openProcessProvider({ warn });
+				return await (await import("./sandbox/process/process.ts")).openProcessBackend({ warn });
 			default:
 				throw new UsageError(
 					`the sandbox ${JSON.stringify(backend)} is not available here`,

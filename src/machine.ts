@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
-import { Providers } from "./backends.ts";
+import { Backends } from "./backends.ts";
 import type { Config } from "./config.ts";
 import { messageOf } from "./errors.ts";
 import { openGateway } from "./gateway/agent-side/server.ts";
@@ -31,7 +31,7 @@ export interface MachineOptions {
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
 export interface Machine extends AsyncDisposable {
-	readonly providers: Providers;
+	readonly backends: Backends;
 	/** Cleans up after dead owners, then says how to handle a job. */
 	start(workerId: string): Promise<(job: Job) => Promise<JobEnd>>;
 }
@@ -39,14 +39,14 @@ export interface Machine extends AsyncDisposable {
 export function openMachine(options: MachineOptions): Machine {
 	const { config, store, warn } = options;
 	const stack = new AsyncDisposableStack();
-	const providers = stack.use(new Providers(config.env, warn));
-	const provider = (backend: string) => providers.get(backend);
-	const reap = async () => options.onReaped(await providers.reap());
+	const backends = stack.use(new Backends(config.env, warn));
+	const backend = (name: string) => backends.get(name);
+	const reap = async () => options.onReaped(await backends.reap());
 
 	return {
-		providers,
+		backends,
 		async start(workerId) {
-			await provider(config.sandbox);
+			await backend(config.sandbox);
 			await reap();
 			// One at a time: an engine that hangs would otherwise be asked again and again.
 			const reapOnce = coalesce(reap, (error) => warn(`could not clean up: ${messageOf(error)}`));
@@ -57,7 +57,7 @@ export function openMachine(options: MachineOptions): Machine {
 			);
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());
-			const boxes = openBoxes({ gateway, agent: opencode, provider, starts }, options, stack);
+			const boxes = openBoxes({ gateway, agent: opencode, backend, starts }, options, stack);
 			const deps = {
 				store: patient(store),
 				gateway,
@@ -66,7 +66,7 @@ export function openMachine(options: MachineOptions): Machine {
 				boxes,
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				verify,
-				provider,
+				backend,
 				env: config.env,
 				warn,
 			};

@@ -164,7 +164,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		},
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),
-		sandboxes: () => machine.providers.availabilities(),
+		sandboxes: () => machine.backends.availabilities(),
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};
 }

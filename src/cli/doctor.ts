@@ -4,7 +4,7 @@ import { availableParallelism, totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import { Providers } from "../backends.ts";
+import { Backends } from "../backends.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { listEndpoints } from "../gateway/catalog.ts";
@@ -46,7 +46,7 @@ interface Report {
 }
 
 async function examine(config: Config): Promise<Report> {
-	await using providers = new Providers(config.env, () => {});
+	await using backends = new Backends(config.env, () => {});
 	return {
 		version: VERSION,
 		machine: [
@@ -63,7 +63,7 @@ async function examine(config: Config): Promise<Report> {
 			dataFolder(config.home),
 			await database(config),
 		],
-		sandboxes: await providers.availabilities(),
+		sandboxes: await backends.availabilities(),
 		endpoints: listEndpoints(config.env).map((endpoint) => ({
 			name: endpoint.name,
 			configured: endpoint.configured,

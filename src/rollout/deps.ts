@@ -1,7 +1,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { PolicyServer } from "../policy/policy.ts";
-import type { SandboxProvider } from "../sandbox/sandbox.ts";
+import type { Backend } from "../sandbox/sandbox.ts";
 import type { Store } from "../store/store.ts";
 import type { Verify } from "../verify/verify.ts";
 import type { ReadyBoxes } from "./ready-box.ts";
@@ -17,7 +17,7 @@ export interface Deps {
 	verify: Verify;
 	/** At most so many agents work against one endpoint at a time. */
 	endpointSlots: Turnstiles;
-	provider(backend: string): Promise<SandboxProvider>;
+	backend(name: string): Promise<Backend>;
 	/** For the endpoint catalog. */
 	env: Record<string, string | undefined>;
 	warn(message: string): void;

@@ -107,7 +107,7 @@ async function openCleanBox(
 		"verifier",
 		"clean_box_failed",
 		async () => {
-			const clean = await openBox({ provider: deps.provider }, request, signal);
+			const clean = await openBox({ backend: deps.backend }, request, signal);
 			const given = ready.given.stream();
 			try {
 				const filling = clean.unpack(given).then(() => setAside(clean, signal));

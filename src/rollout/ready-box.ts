@@ -7,7 +7,7 @@ import { toTimerMs } from "../model/duration.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { AGENT_LOG_DIR, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
-import type { Sandbox, SandboxProvider } from "../sandbox/sandbox.ts";
+import type { Backend, Sandbox } from "../sandbox/sandbox.ts";
 import { stageFiles } from "../verify/clean-box.ts";
 import { runCommand } from "../verify/commands.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
@@ -15,7 +15,7 @@ import type { RolloutRecord } from "./record.ts";
 import { Snapshot } from "./snapshot.ts";
 import type { Turnstile } from "./turnstile.ts";
 
-/** What a provider may take to give up after its clock. */
+/** What a backend may take to give up after its clock. */
 const OPEN_GRACE_MS = 10_000;
 /** Above the driver's own limit, which has the better explanation. */
 const BOOT_LIMIT_S = 150;
@@ -39,7 +39,7 @@ export interface ReadyBoxes {
 export interface ReadyDeps {
 	gateway: Gateway;
 	agent: Agent;
-	provider(backend: string): Promise<SandboxProvider>;
+	backend(name: string): Promise<Backend>;
 	/** Agent starts cost three CPU-seconds each; more at once than cores only makes all of them late. */
 	starts: Turnstile;
 }
@@ -51,7 +51,7 @@ export function newKey(): string {
 
 /** Opens the agent's box, or (without a gateway) the verifier's, within the create clock. */
 export async function openBox(
-	deps: Pick<ReadyDeps, "provider"> & Partial<Pick<ReadyDeps, "gateway">>,
+	deps: Pick<ReadyDeps, "backend"> & Partial<Pick<ReadyDeps, "gateway">>,
 	request: RolloutRequest,
 	signal: AbortSignal,
 	options: { isAhead?: boolean } = {},
@@ -65,7 +65,7 @@ export async function openBox(
 		return new RolloutError("sandbox", "sandbox_open_timeout", message, { retryable: true, cause });
 	};
 	const open = async () =>
-		await (await deps.provider(request.sandbox)).open({
+		await (await deps.backend(request.sandbox)).open({
 			spec: task.box,
 			signal: AbortSignal.any([signal, clock]),
 			...options,

@@ -108,7 +108,7 @@ export interface Availability {
 }
 
 /** One kind of sandbox. */
-export interface SandboxProvider extends AsyncDisposable {
+export interface Backend extends AsyncDisposable {
 	readonly name: string;
 	available(): Promise<Availability>;
 	open(options: OpenOptions): Promise<Sandbox>;

@@ -5,7 +5,7 @@ import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { ModelCall } from "../../src/model/call.ts";
 import { AgentOptions, RolloutRequest } from "../../src/model/request.ts";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
 
 test("boxes made ahead for a task send the same first request as a cold one, and reach the same reward", async () => {
@@ -29,10 +29,10 @@ test("boxes made ahead for a task send the same first request as a cold one, and
 test.each(["allow", "ask"] as const)(
 	"priming ends by itself where permissions are %s: nobody is there to be asked",
 	async (permission) => {
-		await using provider = await openLocalProvider();
+		await using backend = await openLocalBackend();
 		await using gateway = await openGateway();
 		const accept = (connection: Duplex, boxId: string) => gateway.accept(connection, boxId);
-		await using box = await provider.open({ spec: BoxSpec.parse({}), onGateway: accept });
+		await using box = await backend.open({ spec: BoxSpec.parse({}), onGateway: accept });
 		const key = "pdk-warm";
 		const options = AgentOptions.parse({ permission });
 		await using agent = await opencode.boot(box, options, key, new AbortController().signal);

@@ -12,7 +12,7 @@ import type { Deps } from "../../src/rollout/deps.ts";
 import type { ReadyDeps } from "../../src/rollout/ready-box.ts";
 import { run } from "../../src/rollout/run.ts";
 import { Turnstile, Turnstiles } from "../../src/rollout/turnstile.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { RolloutEnd, Store } from "../../src/store/store.ts";
@@ -38,11 +38,11 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	const store = stack.use(await openSqliteStore({ home }));
 	const gateway = stack.use(await openGateway());
 	const policies = stack.use(await openPolicyServer());
-	const boxes = stack.use(await openLocalProvider());
-	const provider = async () => boxes;
-	const ready = { gateway, agent, provider, starts: new Turnstile(2) };
+	const boxes = stack.use(await openLocalBackend());
+	const backend = async () => boxes;
+	const ready = { gateway, agent, backend, starts: new Turnstile(2) };
 	const deps: Deps = {
-		...{ store, gateway, agent, policies, verify, provider },
+		...{ store, gateway, agent, policies, verify, backend },
 		boxes: new ColdBoxes(ready),
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),
 		env: {},

@@ -110,9 +110,9 @@ test("the clean box opens at the model's last word, while the agent is still at 
 	const end = await stage.play(task({ verify: ["true"], clocks }), {
 		change: (deps) => ({
 			...deps,
-			provider: async (...which) => {
+			backend: async (...which) => {
 				opened.resolve();
-				return await deps.provider(...which);
+				return await deps.backend(...which);
 			},
 		}),
 	});
@@ -123,22 +123,22 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 	await using stage = await openStage(scriptAgent("sleep 0.5; echo 42 > answer"));
 	const asked = task({ verify: ["grep -q 42 answer"], clocks });
 	let opened = 0;
-	const failing: Deps["provider"] = async (...which) => {
+	const failing: Deps["backend"] = async (...which) => {
 		opened += 1;
 		if (opened === 1) throw new Error("the engine stumbled");
-		return await stage.deps.provider(...which);
+		return await stage.deps.backend(...which);
 	};
-	expect(await stage.play(asked, { change: (deps) => ({ ...deps, provider: failing }) })).toMatchObject({
+	expect(await stage.play(asked, { change: (deps) => ({ ...deps, backend: failing }) })).toMatchObject({
 		outcome: "completed",
 		reward: 1,
 	});
-	const dying: Deps["provider"] = async (...which) => {
-		const provider = await stage.deps.provider(...which);
+	const dying: Deps["backend"] = async (...which) => {
+		const backend = await stage.deps.backend(...which);
 		opened += 1;
 		const isFirst = opened === 3;
-		return changed(provider, {
+		return changed(backend, {
 			open: async (options) => {
-				const box = await provider.open(options);
+				const box = await backend.open(options);
 				// As soon as it is filled it dies.
 				if (isFirst) setTimeout(() => void box[Symbol.asyncDispose](), 300);
 				return box;
@@ -147,7 +147,7 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 	};
 	const change = (deps: Deps): Deps => ({
 		...deps,
-		provider: dying,
+		backend: dying,
 		boxes: {
 			open: async (...args) => {
 				const ready = await deps.boxes.open(...args);

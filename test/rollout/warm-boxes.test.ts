@@ -5,7 +5,7 @@ import type { RolloutRequest } from "../../src/model/request.ts";
 import { ColdBoxes } from "../../src/rollout/cold-boxes.ts";
 import { RolloutRecord } from "../../src/rollout/record.ts";
 import { WarmBoxes } from "../../src/rollout/warm-boxes.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { task } from "../fixtures/script.ts";
 import { changed, openStage, requestOf, type Stage, scriptAgent } from "./fixture.ts";
 
@@ -13,8 +13,8 @@ const never = new AbortController().signal;
 
 test("no more boxes are made ahead for tasks than the pool holds, however many tasks there are", async () => {
 	await using stage = await openStage(scriptAgent("true"));
-	const counted = countBoxes(await stage.ready.provider("local"));
-	await using warm = openWarm(stage, 1, { provider: async () => counted.provider, upcoming: async () => 5 });
+	const counted = countBoxes(await stage.ready.backend("local"));
+	await using warm = openWarm(stage, 1, { backend: async () => counted.backend, upcoming: async () => 5 });
 	for (const id of ["a", "b", "c"]) {
 		await warm.settled();
 		await using _ready = await warm.open(
@@ -29,10 +29,10 @@ test("no more boxes are made ahead for tasks than the pool holds, however many t
 
 test("closing the pool closes every box of it", async () => {
 	await using stage = await openStage(scriptAgent("true"));
-	const counted = countBoxes(await stage.ready.provider("local"));
+	const counted = countBoxes(await stage.ready.backend("local"));
 	{
 		await using warm = openWarm(stage, 2, {
-			provider: async () => counted.provider,
+			backend: async () => counted.backend,
 			upcoming: async () => 2,
 		});
 		await warm.settled();
@@ -57,7 +57,7 @@ test("a rollout that is stopped while its box is being made does not wait for it
 function openWarm(
 	stage: Stage,
 	size: number,
-	options: { provider?: Stage["ready"]["provider"]; upcoming: () => Promise<number> },
+	options: { backend?: Stage["ready"]["backend"]; upcoming: () => Promise<number> },
 ): WarmBoxes {
 	const ready = { ...stage.ready, ...options };
 	const generic: RolloutRequest = requestOf(task({ id: "warm" }));
@@ -70,13 +70,13 @@ async function aRecord(stage: Stage): Promise<RolloutRecord> {
 	return new RolloutRecord((await stage.store.begin(id, "test"))!, stage.store, "1", never);
 }
 
-function countBoxes(provider: SandboxProvider) {
+function countBoxes(backend: Backend) {
 	const open = new Set<string>();
 	return {
 		open: () => open.size,
-		provider: changed(provider, {
+		backend: changed(backend, {
 			async open(options) {
-				const box = await provider.open(options);
+				const box = await backend.open(options);
 				open.add(box.id);
 				void box.closed.then(() => open.delete(box.id));
 				return box;

@@ -2,12 +2,12 @@ import { once } from "node:events";
 import { type Duplex, PassThrough, Readable, Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import type { OpenOptions, Sandbox, SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend, OpenOptions, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
-export interface Backend {
+export interface Subject {
 	name: string;
-	open(): Promise<SandboxProvider>;
+	open(): Promise<Backend>;
 	/** Null when everything it needs is here, else how to get it. */
 	missing(): Promise<string | null>;
 	/** Whether boxes have walls: their own files, processes and network. */
@@ -17,30 +17,30 @@ export interface Backend {
 }
 
 /** The behaviours every backend shows. One box serves the tests that leave it usable. */
-export function conformance(backend: Backend): void {
-	describe(`a ${backend.name} box`, () => {
-		let provider: SandboxProvider;
+export function conformance(subject: Subject): void {
+	describe(`a ${subject.name} box`, () => {
+		let backend: Backend;
 		let box: Sandbox;
 		let missing: string | null = null;
 		const gateway = new EchoGateway();
 
 		const open = (options: Partial<OpenOptions> = {}) =>
-			provider.open({
-				spec: BoxSpec.parse({ ...backend.spec }),
+			backend.open({
+				spec: BoxSpec.parse({ ...subject.spec }),
 				onGateway: (connection, boxId) => gateway.accept(connection, boxId),
 				...options,
 			});
 		const here = (context: TestContext) =>
-			requirePart(context, backend.name, missing === null, missing ?? "");
+			requirePart(context, subject.name, missing === null, missing ?? "");
 
 		beforeAll(async () => {
-			missing = await backend.missing();
+			missing = await subject.missing();
 			if (missing !== null) return;
-			provider = await backend.open();
+			backend = await subject.open();
 			box = await open();
 		});
 		afterAll(async () => {
-			if (missing === null) await provider[Symbol.asyncDispose]();
+			if (missing === null) await backend[Symbol.asyncDispose]();
 		});
 
 		describe("exec", () => {
@@ -543,7 +543,7 @@ export function conformance(backend: Backend): void {
 				await using own = await open({ role: "verifier" });
 				const lost = own.exec("sleep 600");
 				lost.catch(() => {});
-				if (backend.isolated) void own.exec("kill -9 -1; kill -9 2").catch(() => {});
+				if (subject.isolated) void own.exec("kill -9 -1; kill -9 2").catch(() => {});
 				else void own.exec("kill -9 $PPID").catch(() => {});
 				await own.closed;
 				await expect(lost).rejects.toMatchObject({ boundary: "sandbox", code: "box_lost", retryable: true });
@@ -573,11 +573,11 @@ export function conformance(backend: Backend): void {
 			test("says which protections hold", async (context) => {
 				here(context);
 				expect(box.facts).toMatchObject({ isolation: expect.any(String) });
-				expect(box.backend).toBe(backend.name);
+				expect(box.backend).toBe(subject.name);
 			});
 		});
 
-		if (!backend.isolated) return;
+		if (!subject.isolated) return;
 
 		describe("its walls", () => {
 			test("two boxes share neither files nor processes nor ports", async (context) => {
@@ -594,7 +594,7 @@ export function conformance(backend: Backend): void {
 				here(context);
 				await using small = await open({
 					role: "verifier",
-					spec: BoxSpec.parse({ ...backend.spec, diskMb: 16 }),
+					spec: BoxSpec.parse({ ...subject.spec, diskMb: 16 }),
 				});
 				expect(small.home).toBe("/home/user");
 				const full = await small.exec("head -c 40000000 /dev/zero > fill; stat -c %s fill");

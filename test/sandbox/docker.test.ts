@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openDockerProvider } from "../../src/sandbox/docker/docker.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import { openDockerBackend } from "../../src/sandbox/docker/docker.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { loadTask } from "../../src/task/load.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
 import { requirePart } from "../fixtures/parts.ts";
@@ -32,29 +32,29 @@ conformance({
 	name: "docker",
 	isolated: true,
 	missing: async () => missing,
-	open: () => openDockerProvider({ env: engine.env }),
+	open: () => openDockerBackend({ env: engine.env }),
 });
 
 describe("the docker backend", () => {
-	let provider: SandboxProvider;
+	let backend: Backend;
 	let root: string;
 	const here = (context: TestContext) => requirePart(context, "Docker", missing === null, missing ?? "");
 	const open = (spec: Partial<BoxSpec> = {}) =>
-		provider.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
+		backend.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
 	const containers = () => engine.docker.listContainers({ all: true });
 
 	beforeAll(async () => {
 		root = await mkdtemp(join(tmpdir(), "pd-"));
-		if (missing === null) provider = await openDockerProvider({ env: engine.env, runRoot: root });
+		if (missing === null) backend = await openDockerBackend({ env: engine.env, runRoot: root });
 	});
 	afterAll(async () => {
-		if (missing === null) await provider[Symbol.asyncDispose]();
+		if (missing === null) await backend[Symbol.asyncDispose]();
 		await rm(root, { recursive: true, force: true });
 	});
 
 	test("the self-test opens a real box and finds everything in order", async (context) => {
 		here(context);
-		const { ok, checks } = await provider.available();
+		const { ok, checks } = await backend.available();
 		expect(checks.filter((check) => !check.ok)).toEqual([]);
 		expect(checks.map((check) => check.name)).toContain("opens a box");
 		expect(ok).toBe(true);
@@ -123,7 +123,7 @@ describe("the docker backend", () => {
 
 	test("the way out is the host's proxy alone", async (context) => {
 		here(context);
-		await expectGuardedWayOut(provider);
+		await expectGuardedWayOut(backend);
 	});
 
 	test("an image that is nowhere says so, and leaves nothing", async (context) => {
@@ -159,21 +159,21 @@ describe("the docker backend", () => {
 		owner.kill("SIGKILL");
 		await once(owner, "exit");
 		expect(await engine.docker.listContainers(orphan)).toHaveLength(1);
-		expect(await provider.reap()).toBe(1);
+		expect(await backend.reap()).toBe(1);
 		expect(await engine.docker.listContainers(orphan)).toEqual([]);
 		expect(existsSync(join(root, "docker", boxId!))).toBe(false);
 		expect((await mine.exec("echo mine")).stdout).toBe("mine\n");
-		expect(await provider.reap()).toBe(0);
+		expect(await backend.reap()).toBe(0);
 	});
 
 	test("an engine on another machine is refused in words", async () => {
-		await expect(openDockerProvider({ env: { DOCKER_HOST: "tcp://10.0.0.1:2375" } })).rejects.toMatchObject({
+		await expect(openDockerBackend({ env: { DOCKER_HOST: "tcp://10.0.0.1:2375" } })).rejects.toMatchObject({
 			code: "docker_not_local",
 		});
 	});
 
 	test("an engine that does not answer is a failure one can retry, and a finding of the self-test", async () => {
-		await using lonely = await openDockerProvider({
+		await using lonely = await openDockerBackend({
 			env: { DOCKER_HOST: "unix:///nowhere/d.sock" },
 			runRoot: root,
 		});

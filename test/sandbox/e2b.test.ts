@@ -3,9 +3,9 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openE2bProvider } from "../../src/sandbox/e2b/e2b.ts";
+import { openE2bBackend } from "../../src/sandbox/e2b/e2b.ts";
 import { buildE2bTemplate } from "../../src/sandbox/e2b/template.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { missingForE2b, type StandInE2b, startE2b } from "../fakes/e2b.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { conformance } from "./conformance.ts";
@@ -26,23 +26,23 @@ afterAll(async () => {
 });
 
 const here = (context: TestContext) => requirePart(context, "the stand-in", missing === null, missing ?? "");
-const openProvider = (env: Record<string, string> = {}, warn = (_: string) => {}) =>
-	openE2bProvider({ env: { ...service.env, ...env }, warn });
-const openBox = (provider: SandboxProvider, spec: Partial<BoxSpec> = {}) =>
-	provider.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
+const openBackend = (env: Record<string, string> = {}, warn = (_: string) => {}) =>
+	openE2bBackend({ env: { ...service.env, ...env }, warn });
+const openBox = (backend: Backend, spec: Partial<BoxSpec> = {}) =>
+	backend.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
 
 conformance({
 	name: "e2b",
 	isolated: true,
 	missing: async () => missing,
-	open: () => openProvider(),
+	open: () => openBackend(),
 });
 
 describe("an E2B machine (stand-in)", () => {
 	test("has no way to the internet, labels that say whose it is, and ends with its box", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		const box = await openBox(provider);
+		await using backend = await openBackend();
+		const box = await openBox(backend);
 		const machine = service.machines().find(({ metadata }) => metadata["paddock.box"] === box.id);
 		expect(machine).toMatchObject({ template: "paddock", internet: false });
 		expect(JSON.parse(machine!.metadata["paddock.owner"]!)).toMatchObject({ pid: process.pid });
@@ -52,8 +52,8 @@ describe("an E2B machine (stand-in)", () => {
 
 	test("gives its box neither privileges nor the guardian's programs to change", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await using box = await openBox(provider);
+		await using backend = await openBackend();
+		await using box = await openBox(backend);
 		const status = (await box.exec("cat /proc/self/status")).stdout;
 		expect(status).toMatch(/CapBnd:\t0+\n/);
 		expect(status).toMatch(/NoNewPrivs:\t1\n/);
@@ -69,11 +69,11 @@ describe("an E2B machine (stand-in)", () => {
 	}, async (context) => {
 		here(context);
 		const warnings: string[] = [];
-		await using provider = await openProvider({ PADDOCK_E2B_TEMPLATE: "bare" }, (m) => warnings.push(m));
-		await using _one = await openBox(provider);
+		await using backend = await openBackend({ PADDOCK_E2B_TEMPLATE: "bare" }, (m) => warnings.push(m));
+		await using _one = await openBox(backend);
 		const [snapshot] = service.templates().filter((name) => name.startsWith("bare-opencode-"));
-		await using _two = await openBox(provider);
-		await using later = await openProvider({ PADDOCK_E2B_TEMPLATE: "bare" }, (m) => warnings.push(m));
+		await using _two = await openBox(backend);
+		await using later = await openBackend({ PADDOCK_E2B_TEMPLATE: "bare" }, (m) => warnings.push(m));
 		await using three = await openBox(later);
 		expect((await three.exec("/opt/agent/opencode --version")).exitCode).toBe(0);
 		expect(service.machines().map(({ template }) => template)).toEqual([snapshot, snapshot, snapshot]);
@@ -83,8 +83,8 @@ describe("an E2B machine (stand-in)", () => {
 
 	test("that vanishes is a lost box, which may be tried again", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		const box = await openBox(provider);
+		await using backend = await openBackend();
+		const box = await openBox(backend);
 		const lost = box.exec("sleep 600");
 		lost.catch(() => {});
 		await service.lose(String(box.facts.machine));
@@ -94,8 +94,8 @@ describe("an E2B machine (stand-in)", () => {
 
 	test("of a killed owner is reaped, and nobody else's", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await using mine = await openBox(provider);
+		await using backend = await openBackend();
+		await using mine = await openBox(backend);
 		const owner = spawn(process.execPath, [ORPHAN_MAKER], {
 			env: { ...process.env, ...service.env },
 			stdio: ["ignore", "pipe", "inherit"],
@@ -105,17 +105,17 @@ describe("an E2B machine (stand-in)", () => {
 		owner.kill("SIGKILL");
 		await once(owner, "exit");
 		expect(boxes()).toContain(boxId);
-		expect(await provider.reap()).toBe(1);
+		expect(await backend.reap()).toBe(1);
 		expect(boxes()).toEqual([mine.id]);
-		expect(await provider.reap()).toBe(0);
+		expect(await backend.reap()).toBe(0);
 	});
 
 	test("a wrong key and an unknown template are told apart", async (context) => {
 		here(context);
-		await using stranger = await openProvider({ E2B_API_KEY: `e2b_${"f".repeat(40)}` });
+		await using stranger = await openBackend({ E2B_API_KEY: `e2b_${"f".repeat(40)}` });
 		await expect(openBox(stranger)).rejects.toMatchObject({ code: "e2b_login_refused", retryable: false });
-		await using provider = await openProvider();
-		await expect(openBox(provider, { template: "nowhere" })).rejects.toMatchObject({
+		await using backend = await openBackend();
+		await expect(openBox(backend, { template: "nowhere" })).rejects.toMatchObject({
 			code: "e2b_template_unusable",
 		});
 		expect(service.machines()).toEqual([]);
@@ -123,8 +123,8 @@ describe("an E2B machine (stand-in)", () => {
 
 	test("lets a box out through the host's proxy alone", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await expectGuardedWayOut(provider);
+		await using backend = await openBackend();
+		await expectGuardedWayOut(backend);
 	});
 
 	test("is built with OpenCode in it by the official template builder", async (context) => {
@@ -145,19 +145,19 @@ describe("an E2B machine (stand-in)", () => {
 
 	test("passes on all of an answer to a box that reads slowly", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await expectSlowReaderLosesNothing(provider);
+		await using backend = await openBackend();
+		await expectSlowReaderLosesNothing(backend);
 	});
 
 	test("passes the self-test", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		expect(await provider.available()).toMatchObject({ ok: true });
+		await using backend = await openBackend();
+		expect(await backend.available()).toMatchObject({ ok: true });
 	});
 });
 
-test("without a key there is no provider", async () => {
-	await expect(openE2bProvider({ env: {}, warn: () => {} })).rejects.toMatchObject({
+test("without a key there is no backend", async () => {
+	await expect(openE2bBackend({ env: {}, warn: () => {} })).rejects.toMatchObject({
 		code: "e2b_not_configured",
 	});
 });

@@ -5,7 +5,7 @@ import { PassThrough } from "node:stream";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
 import { Egress, isListed, isPublic } from "../../src/sandbox/egress/egress.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const PLAIN = "GET http://x.example/ HTTP/1.1\r\nhost: x.example\r\n";
@@ -140,10 +140,10 @@ test("a box cannot use up the host's descriptors: beyond 256 connections the new
 });
 
 test("in a box with an allowlist the proxy is the only way out, and what was asked for is on record", async (context) => {
-	await using provider = await openLocalProvider();
-	requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
+	await using backend = await openLocalBackend();
+	requirePart(context, "bubblewrap", (await backend.available()).ok, "apt-get install bubblewrap");
 	const spec = BoxSpec.parse({ network: { allow: ["listed.invalid"] } });
-	await using box = await provider.open({ spec, onGateway: (c) => c.destroy() });
+	await using box = await backend.open({ spec, onGateway: (c) => c.destroy() });
 	const { port } = new URL((await box.exec(["printenv", "HTTPS_PROXY"])).stdout);
 	const connect = (host: string) =>
 		box.exec(

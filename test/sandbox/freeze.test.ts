@@ -2,14 +2,14 @@ import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
 import { planCgroup } from "../../src/sandbox/local/cgroup.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 test("a frozen box uses no processor time, however busy it was, and goes on when thawed", async (context) => {
 	const { version } = await planCgroup("freeze-test");
 	requirePart(context, "a writable cgroup", version !== "none", "run as root, or delegate a cgroup v2");
-	await using provider = await openLocalProvider();
-	const open = () => provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+	await using backend = await openLocalBackend();
+	const open = () => backend.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
 	await using box = await open();
 	await using other = await open();
 	await using _busy = await box.spawn(["bash", "-c", "while :; do :; done"]);

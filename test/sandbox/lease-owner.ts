@@ -1,12 +1,11 @@
 /** A program that opens boxes and then waits to be killed; run by the lease tests. argv[2]: local or process. */
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process/process.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
+import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 
-const provider =
-	process.argv[2] === "local" ? await openLocalProvider() : await openProcessProvider({ warn: () => {} });
-const open = () =>
-	provider.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() });
+const backend =
+	process.argv[2] === "local" ? await openLocalBackend() : await openProcessBackend({ warn: () => {} });
+const open = () => backend.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() });
 const boxes = [await open(), await open()];
 for (const box of boxes) {
 	await box.exec(

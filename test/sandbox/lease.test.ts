@@ -7,8 +7,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Lease, reapLeases, startTimeOf, takeLease } from "../../src/sandbox/lease/lease.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process/process.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
+import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const description = (boxId: string) => async () => ({
@@ -89,11 +89,11 @@ test("an orphan that cannot be destroyed keeps no other alive, and is tried agai
 test.for(["running", "frozen"])(
 	"after kill -9 of the program, %s local boxes leave nothing behind",
 	async (state, context) => {
-		await using provider = await openLocalProvider();
-		requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
+		await using backend = await openLocalBackend();
+		requirePart(context, "bubblewrap", (await backend.available()).ok, "apt-get install bubblewrap");
 		const { boxes, pid } = await openAndKill("local", state);
 		await gone(async () => {
-			await provider.reap();
+			await backend.reap();
 			return traces(boxes, pid);
 		});
 		expect(await traces(boxes, pid)).toEqual([]);
@@ -101,10 +101,10 @@ test.for(["running", "frozen"])(
 );
 
 test("after kill -9 of the program, boxes without walls leave nothing behind", async () => {
-	await using provider = await openProcessProvider({ warn: () => {} });
+	await using backend = await openProcessBackend({ warn: () => {} });
 	const { boxes, pid } = await openAndKill("process", "running");
 	await gone(async () => {
-		await provider.reap();
+		await backend.reap();
 		return traces(boxes, pid);
 	});
 	expect(await traces(boxes, pid)).toEqual([]);

@@ -1,13 +1,13 @@
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { conformance } from "./conformance.ts";
 
 conformance({
 	name: "local",
 	isolated: true,
-	open: () => openLocalProvider(),
+	open: () => openLocalBackend(),
 	missing: async () => {
-		await using provider = await openLocalProvider();
-		const { ok, checks } = await provider.available();
+		await using backend = await openLocalBackend();
+		const { ok, checks } = await backend.available();
 		return ok ? null : checks.flatMap((check) => (check.ok ? [] : [check.fix ?? check.detail])).join("; ");
 	},
 });

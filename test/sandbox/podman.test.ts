@@ -1,5 +1,5 @@
 import { afterAll, beforeAll } from "vitest";
-import { openDockerProvider } from "../../src/sandbox/docker/docker.ts";
+import { openDockerBackend } from "../../src/sandbox/docker/docker.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
 import { conformance } from "./conformance.ts";
 
@@ -18,5 +18,5 @@ conformance({
 	name: "docker",
 	isolated: true,
 	missing: async () => missing,
-	open: () => openDockerProvider({ env: engine.env }),
+	open: () => openDockerBackend({ env: engine.env }),
 });

@@ -1,8 +1,8 @@
 import { createServer, type Server } from "node:net";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { fileProbes } from "./probes/files.ts";
 import { limitProbes } from "./probes/limits.ts";
@@ -20,14 +20,14 @@ const groups: Record<string, Probe[]> = {
 
 describe("from inside a local box one cannot", () => {
 	let range: Range;
-	let provider: SandboxProvider;
+	let backend: Backend;
 	let ready = false;
 	const servers: Server[] = [];
 	const table: [group: string, probe: string, finding: Finding][] = [];
 
 	beforeAll(async () => {
-		provider = await openLocalProvider();
-		ready = (await provider.available()).ok;
+		backend = await openLocalBackend();
+		ready = (await backend.available()).ok;
 		if (!ready) return;
 		const abstractName = `paddock-probe-${process.pid}`;
 		const canary = `canary-${process.pid}-do-not-leak`;
@@ -35,13 +35,13 @@ describe("from inside a local box one cannot", () => {
 		servers.push(await listen({ port: 0, host: "0.0.0.0" }), await listen({ path: `\0${abstractName}` }));
 		const hostPort = (servers[0]!.address() as { port: number }).port;
 		const options = { spec: BoxSpec.parse({}), onGateway: (c: { destroy(): void }) => c.destroy() };
-		const [box, neighbour] = [await provider.open(options), await provider.open(options)];
-		range = { provider, box, neighbour, canary, hostPort, abstractName };
+		const [box, neighbour] = [await backend.open(options), await backend.open(options)];
+		range = { backend, box, neighbour, canary, hostPort, abstractName };
 	});
 
 	afterAll(async () => {
 		for (const server of servers) server.close();
-		await provider[Symbol.asyncDispose]();
+		await backend[Symbol.asyncDispose]();
 		if (ready) print(table);
 	});
 

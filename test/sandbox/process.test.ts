@@ -3,24 +3,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openProcessProvider } from "../../src/sandbox/process/process.ts";
+import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import { conformance } from "./conformance.ts";
 
 conformance({
 	name: "process",
 	isolated: false,
-	open: () => openProcessProvider({ warn: () => {} }),
+	open: () => openProcessBackend({ warn: () => {} }),
 	missing: async () => {
-		await using provider = await openProcessProvider({ warn: () => {} });
-		return (await provider.available()).ok ? null : "npm install";
+		await using backend = await openProcessBackend({ warn: () => {} });
+		return (await backend.available()).ok ? null : "npm install";
 	},
 });
 
 test("each opening of a box without walls is warned about", async () => {
 	const warnings: string[] = [];
-	await using provider = await openProcessProvider({ warn: (message) => warnings.push(message) });
+	await using backend = await openProcessBackend({ warn: (message) => warnings.push(message) });
 	for (let round = 0; round < 2; round += 1) {
-		await using _box = await provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+		await using _box = await backend.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
 	}
 	expect(warnings).toHaveLength(2);
 	expect(warnings[0]).toContain("isolates nothing");
@@ -29,10 +29,10 @@ test("each opening of a box without walls is warned about", async () => {
 test("a run folder that somebody else could have filled is neither used nor cleaned up after", async () => {
 	const runRoot = await mkdtemp(join(tmpdir(), "paddock-open-"));
 	await chmod(runRoot, 0o777);
-	await using provider = await openProcessProvider({ warn: () => {}, runRoot });
+	await using backend = await openProcessBackend({ warn: () => {}, runRoot });
 	const refusal = { boundary: "sandbox", code: "run_folder_not_ours" };
-	await expect(provider.reap()).rejects.toMatchObject(refusal);
-	const opening = provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+	await expect(backend.reap()).rejects.toMatchObject(refusal);
+	const opening = backend.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
 	await expect(opening).rejects.toMatchObject(refusal);
 	await rm(runRoot, { recursive: true });
 });

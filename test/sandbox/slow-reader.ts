@@ -1,12 +1,12 @@
 import { expect } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 
 const ANSWER_BYTES = 20_000_000;
 
 /** The gateway answers, hangs up at once, and the box takes its time: nothing may be lost on the way. */
-export async function expectSlowReaderLosesNothing(provider: SandboxProvider): Promise<void> {
-	await using box = await provider.open({
+export async function expectSlowReaderLosesNothing(backend: Backend): Promise<void> {
+	await using box = await backend.open({
 		spec: BoxSpec.parse({}),
 		onGateway: (connection) => {
 			connection.once("data", () => connection.end(Buffer.alloc(ANSWER_BYTES), () => connection.destroy()));

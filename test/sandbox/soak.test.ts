@@ -4,8 +4,8 @@ import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { expect, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const BOXES = 200;
@@ -14,11 +14,11 @@ const AT_ONCE = 8;
 test("two hundred boxes, eight at once, leave nothing behind and cost no memory", {
 	timeout: 600_000,
 }, async (context) => {
-	await using provider = await openLocalProvider();
-	requirePart(context, "bubblewrap", (await provider.available()).ok, "apt-get install bubblewrap");
-	await openAndClose(provider, AT_ONCE * 2);
+	await using backend = await openLocalBackend();
+	requirePart(context, "bubblewrap", (await backend.available()).ok, "apt-get install bubblewrap");
+	await openAndClose(backend, AT_ONCE * 2);
 	const before = holdings();
-	const boxes = await openAndClose(provider, BOXES);
+	const boxes = await openAndClose(backend, BOXES);
 	const after = holdings();
 
 	expect(boxes).toHaveLength(BOXES);
@@ -29,12 +29,12 @@ test("two hundred boxes, eight at once, leave nothing behind and cost no memory"
 });
 
 /** Each box is used, some with processes that will not go by themselves. */
-async function openAndClose(provider: SandboxProvider, count: number): Promise<string[]> {
+async function openAndClose(backend: Backend, count: number): Promise<string[]> {
 	const ids: string[] = [];
 	const worker = async () => {
 		while (ids.length < count) {
 			const index = ids.push("") - 1;
-			await using box = await provider.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
+			await using box = await backend.open({ spec: BoxSpec.parse({}), onGateway: (c) => c.destroy() });
 			ids[index] = box.id;
 			const { stdout } = await box.exec(
 				"head -c 1000000 /dev/zero > file; (trap '' TERM; sleep 600) > /dev/null 2>&1 & echo ok",

@@ -8,9 +8,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { keysFor } from "../../src/sandbox/ssh/known-hosts.ts";
-import { openSshProvider } from "../../src/sandbox/ssh/ssh.ts";
+import { openSshBackend } from "../../src/sandbox/ssh/ssh.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { missingForSshd, startSshd, type TestSshd } from "../fixtures/sshd.ts";
 import { conformance } from "./conformance.ts";
@@ -34,30 +34,30 @@ afterAll(async () => {
 });
 
 const here = (context: TestContext) => requirePart(context, "sshd", missing === null, missing ?? "");
-const openProvider = (env: Record<string, string> = {}, warn = (_: string) => {}) =>
-	openSshProvider({ env: { ...sshd.env, ...env }, warn, runRoot: root });
-const openBox = (provider: SandboxProvider, spec: Partial<BoxSpec> = {}) =>
-	provider.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
+const openBackend = (env: Record<string, string> = {}, warn = (_: string) => {}) =>
+	openSshBackend({ env: { ...sshd.env, ...env }, warn, runRoot: root });
+const openBox = (backend: Backend, spec: Partial<BoxSpec> = {}) =>
+	backend.open({ spec: BoxSpec.parse(spec), onGateway: (connection) => connection.destroy() });
 
 conformance({
 	name: "ssh",
 	isolated: true,
 	missing: async () => missing,
-	open: () => openProvider(),
+	open: () => openBackend(),
 });
 
 describe("the host's key", () => {
 	test("a pinned fingerprint lets in, without any known_hosts", async (context) => {
 		here(context);
 		const env = { PADDOCK_SSH_FINGERPRINT: sshd.fingerprint, PADDOCK_SSH_KNOWN_HOSTS: "/nowhere" };
-		await using provider = await openProvider(env);
-		await using box = await openBox(provider);
+		await using backend = await openBackend(env);
+		await using box = await openBox(backend);
 		expect((await box.exec("echo in")).stdout).toBe("in\n");
 	});
 
 	test("a host that shows another key is refused, by fingerprint and by known_hosts", async (context) => {
 		here(context);
-		await using pinned = await openProvider({ PADDOCK_SSH_FINGERPRINT: `SHA256:${"A".repeat(43)}` });
+		await using pinned = await openBackend({ PADDOCK_SSH_FINGERPRINT: `SHA256:${"A".repeat(43)}` });
 		await expect(openBox(pinned)).rejects.toMatchObject({ code: "ssh_host_key_refused", retryable: false });
 		const file = join(root, "wrong_hosts");
 		const known = await readFile(sshd.env.PADDOCK_SSH_KNOWN_HOSTS!, "utf8");
@@ -65,7 +65,7 @@ describe("the host's key", () => {
 		const other = Buffer.from(key, "base64");
 		other[other.length - 1]! ^= 1;
 		await writeFile(file, `${name} ${type} ${other.toString("base64")}\n`);
-		await using listed = await openProvider({ PADDOCK_SSH_KNOWN_HOSTS: file });
+		await using listed = await openBackend({ PADDOCK_SSH_KNOWN_HOSTS: file });
 		await expect(openBox(listed)).rejects.toMatchObject({ code: "ssh_host_key_refused" });
 	});
 
@@ -73,8 +73,8 @@ describe("the host's key", () => {
 		here(context);
 		const file = join(root, "empty_hosts");
 		await writeFile(file, "# nobody\n");
-		await using provider = await openProvider({ PADDOCK_SSH_KNOWN_HOSTS: file });
-		await expect(openBox(provider)).rejects.toMatchObject({ code: "ssh_host_unknown" });
+		await using backend = await openBackend({ PADDOCK_SSH_KNOWN_HOSTS: file });
+		await expect(openBox(backend)).rejects.toMatchObject({ code: "ssh_host_unknown" });
 		expect(await readFile(file, "utf8")).toBe("# nobody\n");
 	});
 
@@ -103,8 +103,8 @@ describe("the other machine", () => {
 		here(context);
 		const cache = join(sshd.home, ".cache/paddock");
 		await rm(cache, { recursive: true, force: true });
-		await using one = await openProvider();
-		await using two = await openProvider();
+		await using one = await openBackend();
+		await using two = await openBackend();
 		const boxes = await Promise.all([openBox(one), openBox(two)]);
 		const folders = (await readdir(cache)).filter((name) => /^[0-9a-f]{64}$/.test(name));
 		const files = await Promise.all(folders.map((folder) => readdir(join(cache, folder))));
@@ -115,7 +115,7 @@ describe("the other machine", () => {
 		}
 		const agent = join(cache, folders[files.findIndex((names) => names.includes("agent"))]!, "agent");
 		const { ino } = await stat(agent);
-		await using three = await openProvider();
+		await using three = await openBackend();
 		await using _box = await openBox(three);
 		expect((await stat(agent)).ino).toBe(ino);
 		await Promise.all(boxes.map((box) => box[Symbol.asyncDispose]()));
@@ -123,8 +123,8 @@ describe("the other machine", () => {
 
 	test("keeps no process and no folder of a closed box", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		const box = await openBox(provider);
+		await using backend = await openBackend();
+		const box = await openBox(backend);
 		await box.exec("setsid -f sleep 2718; true");
 		expect(await processes("sleep 2718")).toHaveLength(1);
 		await box[Symbol.asyncDispose]();
@@ -134,8 +134,8 @@ describe("the other machine", () => {
 
 	test("ends the box by itself when the connection breaks", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		const box = await openBox(provider);
+		await using backend = await openBackend();
+		const box = await openBox(backend);
 		const lost = box.exec("setsid -f sleep 1618; sleep 1618");
 		lost.catch(() => {});
 		await appears("sleep 1618");
@@ -148,8 +148,8 @@ describe("the other machine", () => {
 
 	test("loses the boxes of a killed owner, and what its guardian could not end is reaped", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await using mine = await openBox(provider);
+		await using backend = await openBackend();
+		await using mine = await openBox(backend);
 		const owner = spawn(process.execPath, [ORPHAN_MAKER, root], {
 			env: { ...process.env, ...sshd.env },
 			stdio: ["ignore", "pipe", "inherit"],
@@ -161,47 +161,47 @@ describe("the other machine", () => {
 		owner.kill("SIGKILL");
 		await once(owner, "exit");
 		expect(await processes("sleep 3141")).toHaveLength(1);
-		expect(await provider.reap()).toBe(1);
+		expect(await backend.reap()).toBe(1);
 		await vanishes("sleep 3141");
 		expect((await readdir(join(folder, ".."))).filter((name) => name !== mine.id)).toEqual([]);
 		expect((await mine.exec("echo mine")).stdout).toBe("mine\n");
-		expect(await provider.reap()).toBe(0);
+		expect(await backend.reap()).toBe(0);
 	});
 
 	test("that cannot be reached is a failure one can retry", async (context) => {
 		here(context);
-		await using provider = await openProvider({
+		await using backend = await openBackend({
 			PADDOCK_SSH_HOST: `${sshd.user}@127.0.0.1:1`,
 			PADDOCK_SSH_FINGERPRINT: sshd.fingerprint,
 		});
-		await expect(openBox(provider)).rejects.toMatchObject({ code: "ssh_unreachable", retryable: true });
-		expect(await provider.available()).toMatchObject({ ok: false, checks: [{ name: "login", ok: false }] });
+		await expect(openBox(backend)).rejects.toMatchObject({ code: "ssh_unreachable", retryable: true });
+		expect(await backend.available()).toMatchObject({ ok: false, checks: [{ name: "login", ok: false }] });
 	});
 
 	test("that does not take the key says so", async (context) => {
 		here(context);
 		const key = join(root, "stranger");
 		await run("ssh-keygen", ["-q", "-t", "ed25519", "-N", "", "-f", key]);
-		await using provider = await openProvider({ PADDOCK_SSH_KEY_FILE: key });
-		await expect(openBox(provider)).rejects.toMatchObject({ code: "ssh_login_refused" });
+		await using backend = await openBackend({ PADDOCK_SSH_KEY_FILE: key });
+		await expect(openBox(backend)).rejects.toMatchObject({ code: "ssh_login_refused" });
 	});
 
 	test("lets a box out through the host's proxy alone", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await expectGuardedWayOut(provider);
+		await using backend = await openBackend();
+		await expectGuardedWayOut(backend);
 	});
 
 	test("passes on all of an answer to a box that reads slowly", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		await expectSlowReaderLosesNothing(provider);
+		await using backend = await openBackend();
+		await expectSlowReaderLosesNothing(backend);
 	});
 
 	test("passes its self-test", async (context) => {
 		here(context);
-		await using provider = await openProvider();
-		const { ok, checks } = await provider.available();
+		await using backend = await openBackend();
+		const { ok, checks } = await backend.available();
 		expect(checks.filter((check) => !check.ok)).toEqual([]);
 		expect(ok).toBe(true);
 	});
@@ -210,12 +210,10 @@ describe("the other machine", () => {
 test("without bubblewrap there is no box, unless boxes without walls are asked for by name", async (context) => {
 	here(context);
 	await using bare = await startSshd({ bubblewrap: false });
-	await using strict = await openProvider(bare.env);
+	await using strict = await openBackend(bare.env);
 	await expect(openBox(strict)).rejects.toMatchObject({ code: "ssh_no_walls" });
 	const warnings: string[] = [];
-	await using lax = await openProvider({ ...bare.env, PADDOCK_SSH_ALLOW_PLAIN: "1" }, (m) =>
-		warnings.push(m),
-	);
+	await using lax = await openBackend({ ...bare.env, PADDOCK_SSH_ALLOW_PLAIN: "1" }, (m) => warnings.push(m));
 	const box = await openBox(lax);
 	expect(warnings[0]).toContain("isolate nothing");
 	expect(box.facts.isolation).toBe("none");
@@ -227,7 +225,7 @@ test("without bubblewrap there is no box, unless boxes without walls are asked f
 
 test("a host that is not said, or said wrongly, is refused in words", async () => {
 	for (const host of ["", "nohost", "a@b:99999", "a b@c"]) {
-		await expect(openSshProvider({ env: { PADDOCK_SSH_HOST: host }, warn: () => {} })).rejects.toMatchObject({
+		await expect(openSshBackend({ env: { PADDOCK_SSH_HOST: host }, warn: () => {} })).rejects.toMatchObject({
 			code: "ssh_not_configured",
 		});
 	}

@@ -1,10 +1,10 @@
 import { expect } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import type { SandboxProvider } from "../../src/sandbox/sandbox.ts";
+import type { Backend } from "../../src/sandbox/sandbox.ts";
 
 /** A box with an allowlist reaches the host's proxy and nothing else; what it asked for is on record. */
-export async function expectGuardedWayOut(provider: SandboxProvider): Promise<void> {
-	await using box = await provider.open({
+export async function expectGuardedWayOut(backend: Backend): Promise<void> {
+	await using box = await backend.open({
 		spec: BoxSpec.parse({ network: { allow: ["allowed.invalid"] } }),
 		onGateway: (connection) => connection.destroy(),
 	});

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { openLocalProvider } from "../../src/sandbox/local/local.ts";
-import { openProcessProvider } from "../../src/sandbox/process/process.ts";
+import { openLocalBackend } from "../../src/sandbox/local/local.ts";
+import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import type { OpenOptions } from "../../src/sandbox/sandbox.ts";
 import { verify } from "../../src/verify/clean-box.ts";
 import { task } from "../fixtures/script.ts";
@@ -14,8 +14,8 @@ const CLEAN: OpenOptions = {
 };
 
 test("a task may say /home/user in a box whose home is elsewhere", async () => {
-	await using provider = await openProcessProvider({ warn: () => {} });
-	await using clean = await provider.open(CLEAN);
+	await using backend = await openProcessBackend({ warn: () => {} });
+	await using clean = await backend.open(CLEAN);
 	const tests = [{ path: "test.sh", content: "exit 0\n" }];
 	const { reward, results } = await verify(task({ tests }), clean, options);
 	expect(clean.home).not.toBe("/home/user");
@@ -24,15 +24,15 @@ test("a task may say /home/user in a box whose home is elsewhere", async () => {
 });
 
 test("a reward that cannot be read as a file is the verifier's failure", async () => {
-	await using provider = await openLocalProvider();
-	await using clean = await provider.open(CLEAN);
+	await using backend = await openLocalBackend();
+	await using clean = await backend.open(CLEAN);
 	const verdict = verify(task({ verify: ["mkdir ~/logs/verifier/reward.json"] }), clean, options);
 	await expect(verdict).rejects.toMatchObject({ boundary: "verifier", code: "bad_reward" });
 });
 
 test("a write-protected reward that was there before is gone when the verifier begins", async () => {
-	await using provider = await openLocalProvider();
-	await using clean = await provider.open(CLEAN);
+	await using backend = await openLocalBackend();
+	await using clean = await backend.open(CLEAN);
 	await clean.exec("mkdir -p ~/logs/verifier && echo 1 > ~/logs/verifier/reward.txt");
 	await clean.exec("chmod 444 ~/logs/verifier/reward.txt && chmod 555 ~/logs/verifier ~/logs");
 	const claims = task({ verify: ["false # the agent's own reward.txt"] });

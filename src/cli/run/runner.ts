@@ -1,4 +1,4 @@
-import { Providers } from "../../backends.ts";
+import { Backends } from "../../backends.ts";
 import type { Config } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import type { RolloutEvent } from "../../model/event.ts";
@@ -63,8 +63,8 @@ export async function openLocalRunner(config: Config, warn: (message: string) =>
 }
 
 async function requireSandbox({ sandbox: backend, env }: Config): Promise<void> {
-	await using providers = new Providers(env, () => {});
-	const { ok, checks } = await providers.availability(backend);
+	await using backends = new Backends(env, () => {});
+	const { ok, checks } = await backends.availability(backend);
 	if (ok) return;
 	const broken = checks.find((check) => !check.ok);
 	const why = broken === undefined ? "" : `: ${broken.detail}`;

@@ -23,7 +23,7 @@ import { labelsOf } from "../lease/owner-labels.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
 import { AGENT_PATH, BOX_RUN, SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
 import { toLimits } from "../local/cgroup.ts";
-import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { PROCESSES_OF_UID, removeContainer, startContainer } from "./container.ts";
 import { askEngine, type Engine, type EngineFacts, findEngine } from "./engine.ts";
 import { DEFAULT_IMAGE, type Image, resolveImage } from "./image.ts";
@@ -37,11 +37,11 @@ export interface DockerOptions {
 }
 
 /** Boxes as containers of a Docker or Podman engine on this machine. */
-export async function openDockerProvider(options: DockerOptions): Promise<SandboxProvider> {
-	return new DockerProvider(options, findEngine(options.env));
+export async function openDockerBackend(options: DockerOptions): Promise<Backend> {
+	return new DockerBackend(options, findEngine(options.env));
 }
 
-class DockerProvider implements SandboxProvider {
+class DockerBackend implements Backend {
 	readonly name = "docker";
 	readonly #options: DockerOptions;
 	readonly #engine: Engine;

@@ -19,7 +19,7 @@ import {
 import { Egress } from "../egress/egress.ts";
 import { isOrphaned, LABELS, labelsOf, machineId } from "../lease/owner-labels.ts";
 import { AGENT_PATH, INIT_PATH } from "../local/bwrap.ts";
-import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { type BridgeOrder, SILENCE_MS, type Tunnel } from "../tunnel/tunnel.ts";
 import { openTunnel } from "./e2b-tunnel.ts";
 import { checksumOf, hasAgent, type Prepared, prepareMachine, toFailure, uploadAgent } from "./machine.ts";
@@ -39,9 +39,9 @@ const READY_TIMEOUT_MS = 300_000;
 const RUN_FOLDER = "/run/paddock-box";
 
 /** Boxes as E2B machines. */
-export async function openE2bProvider(options: E2bOptions): Promise<SandboxProvider> {
+export async function openE2bBackend(options: E2bOptions): Promise<Backend> {
 	if (!options.env.E2B_API_KEY) throw new UsageError("E2B_API_KEY is not set", "e2b_not_configured");
-	return new E2bProvider(options);
+	return new E2bBackend(options);
 }
 
 /** How the SDK finds the account, from our own environment rather than the process's. */
@@ -54,7 +54,7 @@ export function connectionOf(env: E2bOptions["env"]) {
 	};
 }
 
-class E2bProvider implements SandboxProvider {
+class E2bBackend implements Backend {
 	readonly name = "e2b";
 	readonly #options: E2bOptions;
 	readonly #connection: ReturnType<typeof connectionOf>;

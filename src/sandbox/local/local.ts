@@ -21,7 +21,7 @@ import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts"
 import { destroyOrphan, destroyRemains } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
-import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
 import { type Limits, makeCgroup, planCgroup, toLimits, weighCgroup } from "./cgroup.ts";
 import { selfTest } from "./self-test.ts";
@@ -38,11 +38,11 @@ export interface LocalOptions {
 }
 
 /** Boxes on this machine, by bubblewrap. */
-export async function openLocalProvider(options: LocalOptions = {}): Promise<SandboxProvider> {
-	return new LocalProvider(options);
+export async function openLocalBackend(options: LocalOptions = {}): Promise<Backend> {
+	return new LocalBackend(options);
 }
 
-class LocalProvider implements SandboxProvider {
+class LocalBackend implements Backend {
 	readonly name = "local";
 	readonly #root: string;
 	readonly #options: LocalOptions;

@@ -2,7 +2,7 @@ import { existsSync } from "node:fs";
 import { messageOf } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec } from "../../model/task.ts";
-import type { Availability, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, Sandbox } from "../sandbox.ts";
 import { planCgroup } from "./cgroup.ts";
 
 type Check = Availability["checks"][number];
@@ -43,12 +43,12 @@ const KNOWN_FIXES: { when: RegExp; fix: string }[] = [
 ];
 
 /** Looks at each part, then opens a real box and probes it from inside. */
-export async function selfTest(provider: SandboxProvider): Promise<Availability> {
+export async function selfTest(backend: Backend): Promise<Availability> {
 	if (process.platform !== "linux") return unavailable("platform", process.platform, "use --sandbox docker");
 	const parts = [...PROGRAMS.map(checkProgram), checkAgent(), await checkLimits()];
 	const required = parts.filter((part) => part.name !== "limits");
 	if (required.some((part) => !part.ok)) return { ok: false, checks: parts };
-	const inside = await checkInside(provider);
+	const inside = await checkInside(backend);
 	return { ok: inside.every((check) => check.ok), checks: [...parts, ...inside] };
 }
 
@@ -81,9 +81,9 @@ const PROBE = [
 	"touch /usr/x /x 2>/dev/null && echo writable || echo read-only",
 ].join("; echo --; ");
 
-async function checkInside(provider: SandboxProvider): Promise<Check[]> {
+async function checkInside(backend: Backend): Promise<Check[]> {
 	try {
-		await using box = await provider.open({
+		await using box = await backend.open({
 			spec: BoxSpec.parse({ diskMb: 16 }),
 			onGateway: (c) => c.destroy(),
 		});

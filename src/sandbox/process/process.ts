@@ -11,7 +11,7 @@ import { Tail } from "../box/tail.ts";
 import { dropLease, reapLeases, takeLease } from "../lease/lease.ts";
 import { BOX_MARK, destroyOrphan, destroyRemains, killMarked } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
-import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 
 export interface ProcessOptions {
 	/** Called each time a box is opened. */
@@ -21,11 +21,11 @@ export interface ProcessOptions {
 }
 
 /** Plain processes in a folder of their own: no isolation at all, for those who ask for it by name. */
-export async function openProcessProvider(options: ProcessOptions): Promise<SandboxProvider> {
-	return new ProcessProvider(options);
+export async function openProcessBackend(options: ProcessOptions): Promise<Backend> {
+	return new ProcessBackend(options);
 }
 
-class ProcessProvider implements SandboxProvider {
+class ProcessBackend implements Backend {
 	readonly name = "process";
 	readonly #options: ProcessOptions;
 	readonly #root: string;

@@ -8,7 +8,7 @@ import { Egress } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
 import { AGENT_PATH } from "../local/bwrap.ts";
-import type { Availability, OpenOptions, Sandbox, SandboxProvider } from "../sandbox.ts";
+import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { describeAddress, readAddress, type SshAddress } from "./address.ts";
 import { connectSsh, type SshConnection } from "./connection.ts";
 import { endRemoteBox } from "./orphans.ts";
@@ -24,11 +24,11 @@ export interface SshOptions {
 }
 
 /** Boxes on another Linux machine, by key. */
-export async function openSshProvider(options: SshOptions): Promise<SandboxProvider> {
-	return new SshProvider(options, readAddress(options.env));
+export async function openSshBackend(options: SshOptions): Promise<Backend> {
+	return new SshBackend(options, readAddress(options.env));
 }
 
-class SshProvider implements SandboxProvider {
+class SshBackend implements Backend {
 	readonly name = "ssh";
 	readonly #options: SshOptions;
 	readonly #address: SshAddress;

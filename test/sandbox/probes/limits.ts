@@ -10,7 +10,7 @@ function bomb(name: string, spec: object, attack: (box: Sandbox, range: Range) =
 		name,
 		run: async (range) => {
 			const options = { spec: BoxSpec.parse(spec), onGateway: (c: { destroy(): void }) => c.destroy() };
-			await using own = await range.provider.open(options);
+			await using own = await range.backend.open(options);
 			const finding = await attack(own, range);
 			await own.killAll();
 			const answers = [await own.exec(["echo", "a"]), await range.neighbour.exec(["echo", "b"])];

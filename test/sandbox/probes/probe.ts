@@ -1,8 +1,8 @@
-import type { Sandbox, SandboxProvider } from "../../../src/sandbox/sandbox.ts";
+import type { Backend, Sandbox } from "../../../src/sandbox/sandbox.ts";
 
 /** What a probe may use: the box it attacks from, a neighbour, and things on the host that must stay untouched. */
 export interface Range {
-	provider: SandboxProvider;
+	backend: Backend;
 	box: Sandbox;
 	neighbour: Sandbox;
 	/** A variable only the host program has. */

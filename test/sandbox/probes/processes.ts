@@ -2,7 +2,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { BoxSpec } from "../../../src/model/task.ts";
-import { openLocalProvider } from "../../../src/sandbox/local/local.ts";
+import { openLocalBackend } from "../../../src/sandbox/local/local.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { never, type Probe, shell } from "./probe.ts";
 
@@ -31,9 +31,9 @@ export const processProbes: Probe[] = [
 	shell("read the kernel log", "dmesg", /not permitted/),
 	{
 		name: "kill everything it can see",
-		run: async ({ provider, box, neighbour }) => {
+		run: async ({ backend, box, neighbour }) => {
 			const spec = BoxSpec.parse({});
-			await using own = await provider.open({ spec, onGateway: (connection) => connection.destroy() });
+			await using own = await backend.open({ spec, onGateway: (connection) => connection.destroy() });
 			await own.exec("kill -9 -1").catch(() => {});
 			await own.closed;
 			const alive = [await box.exec(["echo", "1"]), await neighbour.exec(["echo", "2"])].map(
@@ -74,10 +74,10 @@ export const processProbes: Probe[] = [
 	},
 	{
 		name: "use up the host's descriptors",
-		run: async ({ provider }) => {
+		run: async ({ backend }) => {
 			const held: { destroy(): void }[] = [];
 			const options = { spec: BoxSpec.parse({}), onGateway: (c: { destroy(): void }) => void held.push(c) };
-			await using own = await provider.open(options);
+			await using own = await backend.open(options);
 			const before = (await readdir("/proc/self/fd")).length;
 			const program =
 				"let n=0;const net=require('net');for(let i=0;i<3000;i++){const c=net.connect(i%2?'/run/box/ctl.sock':'/run/box/gw.sock');" +
@@ -95,7 +95,7 @@ export const processProbes: Probe[] = [
 	{
 		name: "stop the init and leave the host waiting",
 		run: async () => {
-			await using impatient = await openLocalProvider({ answerTimeoutMs: 1_000 });
+			await using impatient = await openLocalBackend({ answerTimeoutMs: 1_000 });
 			const own = await impatient.open({
 				spec: BoxSpec.parse({}),
 				onGateway: (connection) => connection.destroy(),
@@ -112,9 +112,9 @@ export const processProbes: Probe[] = [
 	},
 	{
 		name: "outlive the box in a session of its own",
-		run: async ({ provider }) => {
+		run: async ({ backend }) => {
 			const spec = BoxSpec.parse({});
-			const own = await provider.open({ spec, onGateway: (connection) => connection.destroy() });
+			const own = await backend.open({ spec, onGateway: (connection) => connection.destroy() });
 			const port = await listenInside(own);
 			await own.exec(
 				"setsid -f bash -c 'trap \"\" TERM HUP INT; exec -a survivor-of-a-box sleep 987654' </dev/null >/dev/null 2>&1",
