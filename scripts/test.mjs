@@ -7,8 +7,10 @@ import { ensureReady } from "./setup.mjs";
 /** A run that ends without counting, set-up included, has failed. */
 let counts = { passed: 0, failed: 1, skipped: 0, flaky: [] };
 process.on("exit", () => {
-	for (const name of counts.flaky) process.stdout.write(`passed at the second try only: ${name}\n`);
-	process.stdout.write(`${counts.passed} passed, ${counts.failed} failed, ${counts.skipped} skipped\n`);
+	const { passed, failed, skipped, flaky } = counts;
+	for (const name of flaky) process.stdout.write(`passed only when tried again: ${name}\n`);
+	if (flaky.length > 0) process.stdout.write(`${flaky.length} of those that passed needed another try\n`);
+	process.stdout.write(`${passed} passed, ${failed} failed, ${skipped} skipped\n`);
 });
 
 ensureReady({ everything: process.env.PADDOCK_REQUIRE_ALL === "1" });

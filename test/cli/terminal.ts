@@ -11,9 +11,11 @@ export class Terminal implements Disposable {
 
 	constructor(command: string, size: { columns: number; rows: number }) {
 		// `cat` keeps the screen there to be looked at when the program has ended; it shows nothing itself.
-		this.#tmux("-f", "/dev/null", "new-session", "-d", "-x", `${size.columns}`, "-y", `${size.rows}`);
-		this.#tmux("set", "-g", "status", "off");
-		this.#tmux("respawn-pane", "-k", `stty -echo; ${command}; exec cat`);
+		const shown = `stty -echo; tmux -L ${this.#socket} wait-for -S silent; ${command}; exec cat`;
+		const opening = ["new-session", "-d", "-x", `${size.columns}`, "-y", `${size.rows}`, shown];
+		this.#tmux("-f", "/dev/null", "start-server", ";", "set", "-g", "status", "off", ";", ...opening);
+		// Until then the terminal itself would show what is typed.
+		this.#tmux("wait-for", "silent");
 	}
 
 	type(line: string): void {

@@ -17,6 +17,7 @@ import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { RolloutEnd, Store } from "../../src/store/store.ts";
 import { verify } from "../../src/verify/clean-box.ts";
+import { tellIfTestFails } from "../fixtures/last-rollouts.ts";
 
 /** A stage for the story: real boxes, store, gateway and verifier; the agent is a shell script. */
 export interface Stage extends AsyncDisposable {
@@ -36,6 +37,7 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-story-"));
 	stack.defer(() => rm(home, { recursive: true, force: true }));
 	const store = stack.use(await openSqliteStore({ home }));
+	stack.use(tellIfTestFails(store));
 	const gateway = stack.use(await openGateway());
 	const policies = stack.use(await openPolicyServer());
 	const boxes = stack.use(await openLocalBackend());

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { RolloutError } from "../../src/errors.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
@@ -132,6 +131,7 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 		outcome: "completed",
 		reward: 1,
 	});
+	const died = Promise.withResolvers<void>();
 	const dying: Deps["backend"] = async (...which) => {
 		const backend = await stage.deps.backend(...which);
 		opened += 1;
@@ -139,9 +139,15 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 		return changed(backend, {
 			open: async (options) => {
 				const box = await backend.open(options);
-				// As soon as it is filled it dies.
-				if (isFirst) setTimeout(() => void box[Symbol.asyncDispose](), 300);
-				return box;
+				if (!isFirst) return box;
+				// What is done last when it is filled is also the last thing it does.
+				const exec: typeof box.exec = async (...command) => {
+					const result = await box.exec(...command);
+					await box[Symbol.asyncDispose]();
+					died.resolve();
+					return result;
+				};
+				return changed(box, { exec });
 			},
 		});
 	};
@@ -151,9 +157,9 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 		boxes: {
 			open: async (...args) => {
 				const ready = await deps.boxes.open(...args);
-				// Ending the agent takes longer than the clean box lives.
+				// Ending the agent takes as long as the clean box lives.
 				const killAll = async () => {
-					await delay(1_500);
+					await died.promise;
 					await ready.box.killAll();
 				};
 				return changed(ready, { box: changed(ready.box, { killAll }) });
