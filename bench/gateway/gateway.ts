@@ -13,7 +13,7 @@ const warmUpKeys = Array.from({ length: 16 }, (_, i) =>
 process.send!({ url, keys, warmUpKeys });
 
 function openTap(i: number, baseUrl: string): string {
-	const tap = gateway.open({
+	const tap = gateway.openTap({
 		rolloutId: `rol_${i}`,
 		attempt: 1,
 		boxId: `box_${i}`,

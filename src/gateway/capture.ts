@@ -3,7 +3,7 @@ import type { LogprobsMode } from "../model/endpoint.ts";
 import type { Origin } from "./agent-side/purpose.ts";
 import type { KnownDialect } from "./engines/dialect.ts";
 import { DIALECTS } from "./engines/dialect.ts";
-import type { JsonObject, Protocol, Transcript } from "./protocols/protocol.ts";
+import type { EngineAnswer, JsonObject, Protocol } from "./protocols/protocol.ts";
 
 /** A call while it happens. */
 export interface CallDraft {
@@ -19,10 +19,10 @@ export interface CallDraft {
 	/** As last sent upstream. */
 	body: JsonObject;
 	patch: JsonObject;
-	transcript: Transcript | null;
+	answer: EngineAnswer | null;
 	engine: string | null;
 	logprobsMode: LogprobsMode | undefined;
-	/** What was lost on the way here, besides what the transcript notes. */
+	/** What was lost on the way here, besides what the answer notes. */
 	losses: string[];
 	/** Flags for tokens were sent; their absence is a loss. */
 	captures: boolean;
@@ -34,10 +34,10 @@ export interface CallEnding {
 }
 
 export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): ModelCall {
-	const { transcript, origin } = draft;
-	const tokens = transcript?.tokens;
+	const { answer, origin } = draft;
+	const tokens = answer?.tokens;
 	tokens?.settle();
-	const hasSampled = transcript !== null && (transcript.pieces > 0 || (tokens?.ids.length ?? 0) > 0);
+	const hasSampled = answer !== null && (answer.pieces > 0 || (tokens?.ids.length ?? 0) > 0);
 	return {
 		index: draft.index,
 		attempt: draft.attempt,
@@ -46,18 +46,18 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		...origin,
 		protocol: draft.protocol.name,
 		dialect: draft.dialect,
-		engine: transcript?.engine ?? draft.engine,
+		engine: answer?.engine ?? draft.engine,
 		...(draft.logprobsMode === undefined ? {} : { logprobsMode: draft.logprobsMode }),
-		model: transcript?.model ?? null,
+		model: answer?.model ?? null,
 		startedAt: draft.startedAt,
 		firstByteMs: draft.firstByteMs,
 		lastByteMs: now - draft.startedAt,
 		request: { ...draft.protocol.split(draft.body), patch: draft.patch },
 		response: {
-			message: hasSampled || ending.complete ? (transcript?.message ?? null) : null,
-			finishReason: transcript?.finishReason ?? null,
+			message: hasSampled || ending.complete ? (answer?.message ?? null) : null,
+			finishReason: answer?.finishReason ?? null,
 		},
-		usage: transcript?.usage ?? null,
+		usage: answer?.usage ?? null,
 		promptIds: tokens?.promptIds ?? [],
 		completionIds: tokens?.ids ?? [],
 		completionTexts: tokens?.texts ?? [],
@@ -66,22 +66,22 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		complete: ending.complete,
 		upstreamStatus: draft.upstreamStatus,
 		error: ending.error,
-		losses: [...draft.losses, ...(transcript?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
+		losses: [...draft.losses, ...(answer?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
 	};
 }
 
 /** What the dialect promises and this call did not bring. */
-function tokenLosses({ transcript, dialect, protocol, captures }: CallDraft): string[] {
-	if (!captures || !transcript) return [];
-	const { ids, logprobs, promptIds } = transcript.tokens;
-	if (protocol.name !== "chat") return ["no token ids over this protocol"];
+function tokenLosses({ answer, dialect, protocol, captures }: CallDraft): string[] {
+	if (!captures || !answer) return [];
+	const { ids, logprobs, promptIds } = answer.tokens;
+	if (!protocol.carriesTokens) return ["no token ids over this protocol"];
 	const losses: string[] = [];
-	const sampled = transcript.usage?.completionTokens ?? transcript.pieces;
+	const sampled = answer.usage?.completionTokens ?? answer.pieces;
 	if (sampled === 0) return losses;
 	if (DIALECTS[dialect].ids && ids.length === 0) losses.push("token ids missing");
 	if (DIALECTS[dialect].ids && promptIds.length === 0) losses.push("prompt token ids missing");
 	if (DIALECTS[dialect].logprobs && logprobs.length === 0) losses.push("logprobs missing");
-	if (ids.length > 0 && transcript.usage && ids.length !== transcript.usage.completionTokens)
-		losses.push(`${ids.length} token ids for ${transcript.usage.completionTokens} billed`);
+	if (ids.length > 0 && answer.usage && ids.length !== answer.usage.completionTokens)
+		losses.push(`${ids.length} token ids for ${answer.usage.completionTokens} billed`);
 	return losses;
 }

@@ -50,7 +50,7 @@ export interface Gateway extends AsyncDisposable {
 	accept(connection: Duplex, boxId: string): void;
 	/** For boxes that cannot hand us their connections: also listen on TCP. Returns the base URL. */
 	listen(host: string, port: number): Promise<string>;
-	open(options: TapOptions): Tap;
+	openTap(options: TapOptions): Tap;
 	/** Answers calls made with `key` from `boxId` by itself, without any upstream: to warm up an agent. Dispose to end. */
 	prime(boxId: string, key: string): Disposable;
 }

@@ -3,11 +3,10 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { toCallSummary } from "../model/call.ts";
-import { judge } from "./agent-side/guards.ts";
 import type { Origin } from "./agent-side/purpose.ts";
 import type { AgentReply } from "./agent-side/reply.ts";
+import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./call-ending.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
-import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./endings.ts";
 import { type Engine, learnFromAnswer, learnFromFault, mayQuote, toLosses } from "./engines/engines.ts";
 import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
@@ -15,6 +14,7 @@ import { type Patched, patchRequest } from "./patch.ts";
 import type { JsonObject, Protocol } from "./protocols/protocol.ts";
 import type { Flight, RolloutTap } from "./tap.ts";
 import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
+import { nextStep } from "./upstream/next-step.ts";
 import { receive } from "./upstream/receive.ts";
 import { toForwarded } from "./upstream/upstream.ts";
 
@@ -72,9 +72,9 @@ async function converse(call: Call): Promise<Ending> {
 	for (;;) {
 		try {
 			const deliver = await attempt(call);
-			// Only over this protocol do engines hand out ids: their absence elsewhere tells nothing.
-			if (call.draft.captures && call.request.protocol.name === "chat")
-				learnFromAnswer(call.parts.engine, call.draft.transcript!);
+			// Where no engine hands out ids, their absence tells nothing.
+			if (call.draft.captures && call.request.protocol.carriesTokens)
+				learnFromAnswer(call.parts.engine, call.draft.answer!);
 			recovered(call);
 			return { complete: true, error: null, deliver };
 		} catch (error) {
@@ -127,12 +127,12 @@ async function attempt(call: Call): Promise<() => void> {
 	draft.patch = patched.patch;
 	draft.losses = toLosses(parts.engine);
 	draft.upstreamStatus = null;
-	draft.transcript = request.protocol.open(patched.hidden);
+	draft.answer = request.protocol.startAnswer(patched.hidden);
 	reply.forget();
 	return receive({
 		draft,
 		patched,
-		transcript: draft.transcript,
+		answer: draft.answer,
 		reply,
 		endpoint: tap.options.endpoint,
 		forwarded: toForwarded(request.headers),
@@ -156,12 +156,12 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 	}
 	const failures = tap.ledger.failed(request.key);
 	const trouble = { fault, failures, hasSpoken: reply.hasSpoken, waitedMs: call.waitedMs };
-	const verdict = judge(trouble, parts.limits);
-	if (verdict.type === "break") return { complete: false, error, deliver: () => reply.destroy() };
-	if (verdict.type === "again") {
-		if (fault.code === "rate_limited") call.waitedMs += verdict.delayMs;
+	const next = nextStep(trouble, parts.limits);
+	if (next.type === "break") return { complete: false, error, deliver: () => reply.destroy() };
+	if (next.type === "again") {
+		if (fault.code === "rate_limited") call.waitedMs += next.delayMs;
 		try {
-			await wait(verdict.delayMs, undefined, { signal: call.flight.signal });
+			await wait(next.delayMs, undefined, { signal: call.flight.signal });
 		} catch {
 			return cutEnding(call.flight, reply);
 		}
@@ -193,7 +193,7 @@ async function keep(call: Call, ending: CallEnding): Promise<boolean> {
 function afterwards(call: Call, ending: Ending): void {
 	const { tap, draft } = call;
 	if (ending.stop) tap.end({ type: "failure", failure: ending.stop });
-	if (call.clippedByBudget && draft.transcript?.finishReason === "length")
+	if (call.clippedByBudget && draft.answer?.finishReason === "length")
 		tap.end({ type: "budget", what: tap.exhausted ?? "output tokens" });
 }
 
@@ -210,7 +210,7 @@ function startDraft(request: AgentRequest, tap: RolloutTap, flight: Flight, engi
 		upstreamStatus: null,
 		body: request.body,
 		patch: {},
-		transcript: null,
+		answer: null,
 		engine: engine.name,
 		logprobsMode: tap.options.endpoint.logprobsMode,
 		losses: [],

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { type ModelCall, toCallSummary } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
-import { Ledger } from "./agent-side/guards.ts";
+import { RequestLedger } from "./agent-side/request-ledger.ts";
 import type { Tap, TapOptions, TapStop } from "./gateway.ts";
 
 /** A call between its request and its record. */
@@ -27,7 +27,7 @@ export class CutError extends Error {
 export class RolloutTap implements Tap {
 	readonly key: string;
 	readonly options: TapOptions;
-	readonly ledger = new Ledger();
+	readonly ledger = new RequestLedger();
 	readonly counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
 	lastUpstreamError: Failure | null = null;
 	stop: TapStop | null = null;

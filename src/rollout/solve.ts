@@ -32,7 +32,7 @@ export async function solve(
 	const halt = new HaltSwitch();
 	using cast = await castEndpoint(rollout, deps);
 	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
-	await using tap = deps.gateway.open({
+	await using tap = deps.gateway.openTap({
 		rolloutId: rollout.id,
 		attempt: rollout.attempt,
 		boxId: ready.box.id,

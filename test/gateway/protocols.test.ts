@@ -254,7 +254,7 @@ test("a comment of the engine is passed on, so that the agent's patience is rene
 test("without a sink calls pass and are counted, and no token is asked for", async () => {
 	await using station = await openStation(stream(streams.plain()));
 	const counted: number[] = [];
-	await using tap = station.gateway.open({
+	await using tap = station.gateway.openTap({
 		rolloutId: "rol_2",
 		attempt: 1,
 		boxId: "box_9",

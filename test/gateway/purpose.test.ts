@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { originOf } from "../../src/gateway/agent-side/purpose.ts";
+import { chat } from "../../src/gateway/protocols/openai-chat.ts";
 import { CHAT } from "./station.ts";
 
 const { tools: _tools, ...BARE } = CHAT;
@@ -29,12 +30,12 @@ test.each([
 	["a title prompt, when the plugin says otherwise", { "x-paddock-agent": "build" }, TITLE, "main"],
 	["no tools and no telling prompt", {}, BARE, "main"],
 ])("%s: %o", (_what, headers, body, expected) => {
-	expect(originOf(headers, body).purpose).toBe(expected);
+	expect(originOf(headers, body, chat).purpose).toBe(expected);
 });
 
 test("session, parent and agent are taken from the headers", () => {
 	const headers = { "x-session-id": "ses_1", "x-parent-session-id": "ses_0", "x-paddock-agent": "general" };
-	expect(originOf(headers, CHAT)).toEqual({
+	expect(originOf(headers, CHAT, chat)).toEqual({
 		purpose: "subagent",
 		agentName: "general",
 		sessionId: "ses_1",

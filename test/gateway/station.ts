@@ -1,7 +1,7 @@
 import { createConnection } from "node:net";
 import { Agent, request as send } from "undici";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
-import type { TapOptions, TapStop } from "../../src/gateway/gateway.ts";
+import type { Tap, TapOptions, TapStop } from "../../src/gateway/gateway.ts";
 import type { GatewayLimits } from "../../src/gateway/limits.ts";
 import type { CallSummary, ModelCall } from "../../src/model/call.ts";
 import { Sampling } from "../../src/model/request.ts";
@@ -39,7 +39,7 @@ export interface Station extends AsyncDisposable {
 	summaries: CallSummary[];
 	stops: TapStop[];
 	log: string[];
-	open(options?: Partial<TapOptions>): ReturnType<Awaited<ReturnType<typeof openGateway>>["open"]>;
+	open(options?: Partial<TapOptions>): Tap;
 	/** POSTs to the gateway and reads the whole answer. */
 	ask(key: string, body?: JsonObject, options?: AskOptions): Promise<Answer>;
 }
@@ -87,7 +87,7 @@ export async function openStation(
 		stops,
 		log,
 		open: (given = {}) =>
-			gateway.open({
+			gateway.openTap({
 				rolloutId: "rol_1",
 				attempt: 1,
 				boxId: "box_1",

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { isObject, type JsonObject } from "../protocols/protocol.ts";
-import type { Holding } from "./holdings.ts";
+import type { BodyShare } from "./body-memory.ts";
 import { Refusal } from "./refusal.ts";
 
 /** The whole body, within a size and a time, and within what its box may hold. */
@@ -8,7 +8,7 @@ export function readBody(
 	request: IncomingMessage,
 	maxBytes: number,
 	timeoutMs: number,
-	holding: Holding,
+	share: BodyShare,
 ): Promise<Buffer> {
 	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
 	const tooLarge = () => new Refusal(413, "bad_request", `the request is larger than ${maxBytes} bytes`);
@@ -22,7 +22,7 @@ export function readBody(
 	request.on("data", (chunk: Buffer) => {
 		size += chunk.length;
 		if (size > maxBytes) reject(tooLarge());
-		else if (holding.add(chunk.length)) chunks.push(chunk);
+		else if (share.add(chunk.length)) chunks.push(chunk);
 		else reject(new Refusal(429, "too_many_calls", "Too much at once.", { "retry-after": "1" }));
 	});
 	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));

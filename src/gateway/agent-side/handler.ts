@@ -2,24 +2,23 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Dispatcher } from "undici";
 import type { Failure } from "../../model/failure.ts";
+import { codeForAgent } from "../call-ending.ts";
 import type { EngineBook } from "../engines/engines.ts";
 import type { GatewayLimits } from "../limits.ts";
 import type { GatewayLog } from "../log.ts";
-import { messages } from "../protocols/anthropic-messages.ts";
-import { chat } from "../protocols/openai-chat.ts";
-import { responses } from "../protocols/openai-responses.ts";
 import type { Protocol } from "../protocols/protocol.ts";
+import { COMMON_PROTOCOL, protocolAt } from "../protocols/protocols.ts";
 import { type AgentRequest, relay } from "../relay.ts";
 import { refuseReaching } from "../remote.ts";
 import type { RolloutTap } from "../tap.ts";
 import { parseBody, readBody } from "./body.ts";
-import { codeForAgent, Ledger } from "./guards.ts";
-import { type Holding, Holdings } from "./holdings.ts";
+import { BodyMemory, type BodyShare } from "./body-memory.ts";
 import { type KeyHolder, type KeyRing, keyOf } from "./keys.ts";
 import { answerPriming } from "./prime.ts";
 import { originOf } from "./purpose.ts";
 import { Refusal } from "./refusal.ts";
 import { AgentReply } from "./reply.ts";
+import { RequestLedger } from "./request-ledger.ts";
 
 export interface HandlerParts {
 	keys: KeyRing;
@@ -30,14 +29,10 @@ export interface HandlerParts {
 	boxOf: (socket: Duplex) => string | null;
 }
 
-const PROTOCOLS = new Map<string, Protocol>(
-	[chat, responses, messages].map((protocol) => [`/v1${protocol.path}`, protocol]),
-);
-
 /** Who is it, what do they want, may they: then the relay takes over. */
 export class Handler {
 	readonly #parts: HandlerParts;
-	readonly #holdings = new WeakMap<KeyHolder, Holdings>();
+	readonly #memories = new WeakMap<KeyHolder, BodyMemory>();
 
 	constructor(parts: HandlerParts) {
 		this.#parts = parts;
@@ -62,12 +57,12 @@ export class Handler {
 		if (path === "/healthz") return sendJson(response, 200, { status: "ok" });
 		const holder = this.#whoIs(request);
 		if (path === "/v1/models" && request.method === "GET") return sendJson(response, 200, modelsOf(holder));
-		const protocol = PROTOCOLS.get(path);
+		const protocol = protocolAt(path);
 		if (!protocol) throw new Refusal(404, "not_found", `There is nothing at ${path}.`);
 		if (request.method !== "POST")
 			throw new Refusal(405, "method_not_allowed", "Only POST is answered here.");
-		using holding = this.#holdingsOf(holder).open();
-		const read = await this.#read(request, protocol, holding);
+		using share = this.#memoryOf(holder).open();
+		const read = await this.#read(request, protocol, share);
 		if (holder.type === "prime") return answerPriming(read, response);
 		await this.#converse(read, response, holder.tap);
 	}
@@ -81,19 +76,19 @@ export class Handler {
 		return holder;
 	}
 
-	#holdingsOf(holder: KeyHolder): Holdings {
-		const known = this.#holdings.get(holder) ?? new Holdings(this.#parts.limits.maxHeldBytes);
-		this.#holdings.set(holder, known);
+	#memoryOf(holder: KeyHolder): BodyMemory {
+		const known = this.#memories.get(holder) ?? new BodyMemory(this.#parts.limits.maxHeldBytes);
+		this.#memories.set(holder, known);
 		return known;
 	}
 
-	async #read(request: IncomingMessage, protocol: Protocol, holding: Holding): Promise<AgentRequest> {
+	async #read(request: IncomingMessage, protocol: Protocol, share: BodyShare): Promise<AgentRequest> {
 		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
-		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, holding);
+		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, share);
 		const body = parseBody(bytes);
 		refuseReaching(body);
-		const origin = originOf(request.headers, body);
-		return { key: Ledger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
+		const origin = originOf(request.headers, body, protocol);
+		return { key: RequestLedger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
 	}
 
 	async #converse(read: AgentRequest, response: ServerResponse, tap: RolloutTap): Promise<void> {
@@ -124,7 +119,7 @@ export class Handler {
 	#refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
 		const { status, code, message } = refusal;
 		this.#parts.log.warn({ boxId: this.#parts.boxOf(request.socket), status, code }, "a request was refused");
-		const protocol = PROTOCOLS.get(pathOf(request)) ?? chat;
+		const protocol = protocolAt(pathOf(request)) ?? COMMON_PROTOCOL;
 		const body = protocol.toErrorBody({ status, type: ERROR_TYPES[status] ?? code, code, message });
 		// What is left of an unread body must not be taken for the next request.
 		const close = request.complete ? {} : { connection: "close" };

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Purpose } from "../../model/call.ts";
-import { isObject, type JsonObject, toArray } from "../protocols/protocol.ts";
+import { isObject, type JsonObject, type Protocol } from "../protocols/protocol.ts";
 
 /** Set by the plugin we put into the agent; never goes upstream. */
 export const AGENT_HEADER = "x-paddock-agent";
@@ -13,38 +13,34 @@ export interface Origin {
 	parentSessionId: string | null;
 }
 
-export function originOf(headers: IncomingHttpHeaders, body: JsonObject): Origin {
+export function originOf(headers: IncomingHttpHeaders, body: JsonObject, protocol: Protocol): Origin {
 	const agentName = read(headers, AGENT_HEADER);
 	const sessionId = read(headers, "x-session-id");
 	const parentSessionId = read(headers, "x-parent-session-id");
-	return { purpose: purposeOf(agentName, parentSessionId, body), agentName, sessionId, parentSessionId };
+	const told = agentName === null ? purposeByText(body, protocol) : purposeByName(agentName);
+	const purpose = told ?? (parentSessionId === null ? "main" : "subagent");
+	return { purpose, agentName, sessionId, parentSessionId };
 }
 
-function purposeOf(agentName: string | null, parentSessionId: string | null, body: JsonObject): Purpose {
+function purposeByName(agentName: string): Purpose | null {
 	if (agentName === "title") return "title";
-	if (agentName === "compaction" || agentName === "summary") return "compaction";
-	if (agentName === null) {
-		const told = purposeByText(body);
-		if (told) return told;
-	}
-	return parentSessionId === null ? "main" : "subagent";
+	return agentName === "compaction" || agentName === "summary" ? "compaction" : null;
 }
 
 /** Without the plugin: title and compaction calls carry no tools and a system prompt of their own. */
-function purposeByText(body: JsonObject): Purpose | null {
-	if (toArray(body.tools).length > 0) return null;
-	const system = systemText(body);
-	if (/title generator/i.test(system)) return "title";
-	if (/context summarization agent/i.test(system)) return "compaction";
-	return null;
-}
-
-/** The system prompt in whichever of the three protocols; only its beginning matters. */
-function systemText(body: JsonObject): string {
-	const first = [...toArray(body.messages), ...toArray(body.input)].find(
+function purposeByText(body: JsonObject, protocol: Protocol): Purpose | null {
+	const { messages, tools } = protocol.split(body);
+	if (tools.length > 0) return null;
+	const first = messages.find(
 		(message) => isObject(message) && (message.role === "system" || message.role === "developer"),
 	);
-	const content = isObject(first) ? first.content : (body.system ?? body.instructions);
+	const system = textOf(isObject(first) ? first.content : protocol.systemOf(body));
+	if (/title generator/i.test(system)) return "title";
+	return /context summarization agent/i.test(system) ? "compaction" : null;
+}
+
+/** Only its beginning matters. */
+function textOf(content: unknown): string {
 	return (typeof content === "string" ? content : (JSON.stringify(content) ?? "")).slice(0, 4000);
 }
 

@@ -83,7 +83,7 @@ class HttpGateway implements Gateway {
 		return `http://${address.family === "IPv6" ? `[${address.address}]` : address.address}:${address.port}/v1`;
 	}
 
-	open(options: TapOptions): Tap {
+	openTap(options: TapOptions): Tap {
 		const tap: RolloutTap = new RolloutTap(options, () => {
 			this.#keys.remove(tap.key, holder);
 			this.#taps.delete(tap);

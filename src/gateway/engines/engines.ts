@@ -1,6 +1,6 @@
 import type { Dispatcher } from "undici";
 import type { Endpoint } from "../../model/endpoint.ts";
-import { isObject, type JsonObject, type Transcript, toArray, toText } from "../protocols/protocol.ts";
+import { type EngineAnswer, isObject, type JsonObject, toArray, toText } from "../protocols/protocol.ts";
 import type { UpstreamFault } from "../upstream/fault.ts";
 import type { KnownDialect } from "./dialect.ts";
 
@@ -159,7 +159,7 @@ export function learnFromFault(
 }
 
 /** A guess is settled by the first answer with anything in it. */
-export function learnFromAnswer(engine: Engine, { tokens, pieces }: Transcript): void {
+export function learnFromAnswer(engine: Engine, { tokens, pieces }: EngineAnswer): void {
 	if (!engine.isGuess || pieces === 0) return;
 	engine.isGuess = false;
 	if (tokens.ids.length > 0) return;

@@ -1,12 +1,13 @@
 import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
-import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
+import { emptyStream, faultOfErrorEvent, parseEventData, truncatedStream } from "./event-data.ts";
+import { toBearer } from "./openai.ts";
 import {
+	type EngineAnswer,
 	isObject,
 	type JsonObject,
 	type Protocol,
 	type Step,
-	type Transcript,
 	toArray,
 	toCount,
 	toText,
@@ -18,14 +19,23 @@ import { TokenColumns } from "./tokens.ts";
 export const messages: Protocol = {
 	name: "messages",
 	path: "/messages",
-	open: () => new MessagesTranscript(),
+	carriesTokens: false,
+	samplingFields: { temperature: "temperature", topP: "top_p" },
+	lengthField: () => "max_tokens",
+	/** Anthropic's own API reads x-api-key and mistakes a bearer for something else; engines that imitate it want a bearer. */
+	toCredentials(apiKey, hostname) {
+		const isAnthropic = hostname.endsWith("anthropic.com");
+		return { ...(isAnthropic ? {} : toBearer(apiKey)), "x-api-key": apiKey };
+	},
+	startAnswer: () => new MessagesAnswer(),
 	split({ messages: list, tools, ...params }) {
 		return { messages: toArray(list), tools: toArray(tools), params };
 	},
+	systemOf: (body) => body.system,
 	toErrorBody: ({ type, message }) => ({ type: "error", error: { type, message } }),
 };
 
-class MessagesTranscript implements Transcript {
+class MessagesAnswer implements EngineAnswer {
 	readonly tokens = new TokenColumns();
 	readonly losses: string[] = [];
 	readonly engine = null;
@@ -64,12 +74,7 @@ class MessagesTranscript implements Transcript {
 	close(): string[] {
 		if (this.finishReason !== null)
 			return this.isEnded ? [] : ['event: message_stop\ndata: {"type":"message_stop"}\n\n'];
-		if (this.pieces === 0)
-			throw new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
-		throw new UpstreamFault(
-			"provider_truncated",
-			"the model endpoint ended its stream without a stop reason",
-		);
+		throw this.pieces === 0 ? emptyStream() : truncatedStream("without a stop reason");
 	}
 
 	takeWhole(body: JsonObject): JsonObject {

@@ -27,3 +27,11 @@ export function faultOfErrorEvent(error: unknown): UpstreamFault {
 	const message = `the model endpoint reported an error in its stream: ${text.slice(0, 500)}`;
 	return new UpstreamFault("provider_error", message);
 }
+
+export function emptyStream(): UpstreamFault {
+	return new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
+}
+
+export function truncatedStream(how: string): UpstreamFault {
+	return new UpstreamFault("provider_truncated", `the model endpoint ended its stream ${how}`);
+}

@@ -1,15 +1,17 @@
 import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
 import { ChatMessage } from "./chat-message.ts";
+import { patchChat } from "./chat-request.ts";
 import { cutField } from "./cut.ts";
-import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
+import { emptyStream, faultOfErrorEvent, parseEventData, truncatedStream } from "./event-data.ts";
+import { toBearer, toOpenAiError, toOpenAiUsage } from "./openai.ts";
 import {
+	type EngineAnswer,
 	type Hidden,
 	isObject,
 	type JsonObject,
 	type Protocol,
 	type Step,
-	type Transcript,
 	toArray,
 	toCount,
 	toText,
@@ -23,15 +25,20 @@ const DONE = "data: [DONE]\n\n";
 export const chat: Protocol = {
 	name: "chat",
 	path: "/chat/completions",
-	open: (hidden) => new ChatTranscript(hidden),
-	split(body) {
-		const { messages, tools, ...params } = body;
+	carriesTokens: true,
+	samplingFields: { temperature: "temperature", topP: "top_p", seed: "seed" },
+	lengthField: (engine) => (engine.wantsMaxCompletionTokens ? "max_completion_tokens" : "max_tokens"),
+	patch: patchChat,
+	toCredentials: toBearer,
+	startAnswer: (hidden) => new ChatAnswer(hidden),
+	split({ messages, tools, ...params }) {
 		return { messages: toArray(messages), tools: toArray(tools), params };
 	},
-	toErrorBody: ({ type, code, message }) => ({ error: { message, type, param: null, code } }),
+	systemOf: () => undefined,
+	toErrorBody: toOpenAiError,
 };
 
-class ChatTranscript implements Transcript {
+class ChatAnswer implements EngineAnswer {
 	readonly #hidden: Hidden;
 	readonly #message = new ChatMessage();
 	readonly tokens = new TokenColumns();
@@ -78,12 +85,8 @@ class ChatTranscript implements Transcript {
 	close(): string[] {
 		this.tokens.settle();
 		if (this.finishReason === null && this.#message.isEmpty && this.tokens.ids.length === 0)
-			throw new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
-		if (this.finishReason === null && !this.isEnded)
-			throw new UpstreamFault(
-				"provider_truncated",
-				"the model endpoint ended its stream without a finish reason",
-			);
+			throw emptyStream();
+		if (this.finishReason === null && !this.isEnded) throw truncatedStream("without a finish reason");
 		const tail: string[] = [];
 		if (this.finishReason === null) {
 			this.losses.push("finish_reason missing");
@@ -155,13 +158,7 @@ class ChatTranscript implements Transcript {
 
 	#readUsage(chunk: JsonObject): boolean {
 		if (!isObject(chunk.usage)) return false;
-		const usage = chunk.usage;
-		const details = isObject(usage.prompt_tokens_details) ? usage.prompt_tokens_details : {};
-		this.usage = {
-			promptTokens: toCount(usage.prompt_tokens),
-			completionTokens: toCount(usage.completion_tokens),
-			...(details.cached_tokens === undefined ? {} : { cachedTokens: toCount(details.cached_tokens) }),
-		};
+		this.usage = toOpenAiUsage(chunk.usage, "prompt", "completion");
 		this.#sentUsage = true;
 		return true;
 	}

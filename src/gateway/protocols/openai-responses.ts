@@ -1,14 +1,14 @@
 import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
-import { faultOfErrorEvent, parseEventData } from "./event-data.ts";
+import { emptyStream, faultOfErrorEvent, parseEventData, truncatedStream } from "./event-data.ts";
+import { toBearer, toOpenAiError, toOpenAiUsage } from "./openai.ts";
 import {
+	type EngineAnswer,
 	isObject,
 	type JsonObject,
 	type Protocol,
 	type Step,
-	type Transcript,
 	toArray,
-	toCount,
 	toText,
 } from "./protocol.ts";
 import type { SseEvent } from "./sse.ts";
@@ -18,17 +18,22 @@ import { TokenColumns } from "./tokens.ts";
 export const responses: Protocol = {
 	name: "responses",
 	path: "/responses",
-	open: () => new ResponsesTranscript(),
+	carriesTokens: false,
+	samplingFields: { temperature: "temperature", topP: "top_p" },
+	lengthField: () => "max_output_tokens",
+	toCredentials: toBearer,
+	startAnswer: () => new ResponsesAnswer(),
 	split({ input, tools, ...params }) {
 		const messages = typeof input === "string" ? [{ role: "user", content: input }] : toArray(input);
 		return { messages, tools: toArray(tools), params };
 	},
-	toErrorBody: ({ type, code, message }) => ({ error: { message, type, param: null, code } }),
+	systemOf: (body) => body.instructions,
+	toErrorBody: toOpenAiError,
 };
 
 const LAST = new Set(["response.completed", "response.incomplete"]);
 
-class ResponsesTranscript implements Transcript {
+class ResponsesAnswer implements EngineAnswer {
 	readonly tokens = new TokenColumns();
 	readonly losses: string[] = [];
 	readonly engine = null;
@@ -73,12 +78,7 @@ class ResponsesTranscript implements Transcript {
 
 	close(): string[] {
 		if (this.finishReason !== null) return [];
-		if (this.pieces === 0)
-			throw new UpstreamFault("provider_malformed", "the model endpoint answered with an empty stream");
-		throw new UpstreamFault(
-			"provider_truncated",
-			"the model endpoint ended its stream before the response was complete",
-		);
+		throw this.pieces === 0 ? emptyStream() : truncatedStream("before the response was complete");
 	}
 
 	takeWhole(body: JsonObject): JsonObject {
@@ -103,7 +103,7 @@ class ResponsesTranscript implements Transcript {
 			.flatMap((item) => toArray(item.content));
 		if (text.length > 0) this.#text = text.map(textOf).join("");
 		this.pieces = Math.max(this.pieces, this.#output.length);
-		if (isObject(response.usage)) this.usage = toUsage(response.usage);
+		if (isObject(response.usage)) this.usage = toOpenAiUsage(response.usage, "input", "output");
 		else this.losses.push("usage missing");
 		const details = isObject(response.incomplete_details) ? toText(response.incomplete_details.reason) : null;
 		const hasCalls = this.#output.some((item) => item.type === "function_call");
@@ -119,13 +119,4 @@ function textOf(part: unknown): string {
 
 function toToolCall(item: JsonObject): JsonObject {
 	return { id: item.call_id, type: "function", function: { name: item.name, arguments: item.arguments } };
-}
-
-function toUsage(usage: JsonObject): Usage {
-	const details = isObject(usage.input_tokens_details) ? usage.input_tokens_details : {};
-	return {
-		promptTokens: toCount(usage.input_tokens),
-		completionTokens: toCount(usage.output_tokens),
-		...(details.cached_tokens === undefined ? {} : { cachedTokens: toCount(details.cached_tokens) }),
-	};
 }

@@ -1,4 +1,7 @@
 import type { ModelCall, Usage } from "../../model/call.ts";
+import type { Sampling } from "../../model/request.ts";
+import type { PatchInput } from "../patch.ts";
+import type { RequestDraft } from "../request-draft.ts";
 import type { SseEvent } from "./sse.ts";
 import type { TokenColumns } from "./tokens.ts";
 
@@ -20,7 +23,7 @@ export interface Step {
 }
 
 /** The reply so far, put together from the engine's events. Throws UpstreamFault when the engine breaks its word. */
-export interface Transcript {
+export interface EngineAnswer {
 	take(event: SseEvent): Step;
 	/** The engine's whole, unstreamed answer; returns what the agent gets of it. */
 	takeWhole(body: JsonObject): JsonObject;
@@ -48,14 +51,26 @@ export interface ProtocolError {
 	message: string;
 }
 
-/** One HTTP shape an agent may speak. */
+/** One HTTP shape an agent may speak. All that is known of it is here: nobody else asks for its name. */
 export interface Protocol {
 	name: ModelCall["protocol"];
 	/** Below the base URL, here and upstream. */
 	path: string;
-	open(hidden: Hidden): Transcript;
+	/** Engines hand out ids and logprobs over it. Without them a call can be judged but not trained on. */
+	carriesTokens: boolean;
+	/** What a caller may ask of the sampling, by its name on the wire. */
+	samplingFields: Readonly<Partial<Record<keyof Sampling, string>>>;
+	/** The field that limits the length of an answer. */
+	lengthField(engine: { wantsMaxCompletionTokens: boolean }): string;
+	/** What else an engine has to be told, or must not be. */
+	patch?(draft: RequestDraft, input: PatchInput, engineStreams: boolean): void;
+	/** How the endpoint's key travels. */
+	toCredentials(apiKey: string, hostname: string): Record<string, string>;
+	startAnswer(hidden: Hidden): EngineAnswer;
 	/** Request body → messages, tools and the rest. */
 	split(body: JsonObject): { messages: unknown[]; tools: unknown[]; params: JsonObject };
+	/** The instructions that stand outside the conversation, if any. */
+	systemOf(body: JsonObject): unknown;
 	toErrorBody(error: ProtocolError): JsonObject;
 }
 

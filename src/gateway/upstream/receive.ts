@@ -5,7 +5,7 @@ import type { AgentReply } from "../agent-side/reply.ts";
 import type { CallDraft } from "../capture.ts";
 import type { GatewayLimits } from "../limits.ts";
 import type { Patched } from "../patch.ts";
-import { isObject, type Transcript } from "../protocols/protocol.ts";
+import { type EngineAnswer, isObject } from "../protocols/protocol.ts";
 import { SseParser } from "../protocols/sse.ts";
 import { faultOfStatus, UpstreamFault } from "./fault.ts";
 import { type Flow, type Receiver, send } from "./upstream.ts";
@@ -13,7 +13,7 @@ import { type Flow, type Receiver, send } from "./upstream.ts";
 export interface Reception {
 	draft: CallDraft;
 	patched: Patched;
-	transcript: Transcript;
+	answer: EngineAnswer;
 	reply: AgentReply;
 	endpoint: Endpoint;
 	forwarded: Record<string, string>;
@@ -27,7 +27,7 @@ const MAX_ERROR_BYTES = 64 * 1024;
 
 /** Sends the request and takes in the answer; what streams goes on to the agent as it comes. */
 export async function receive(reception: Reception): Promise<() => void> {
-	const { draft, patched, reply, limits, transcript } = reception;
+	const { draft, patched, reply, limits, answer } = reception;
 	const receiver = new AnswerReceiver(reception);
 	const isBridged = patched.agentStreams && !patched.engineStreams;
 	const keepAlive = isBridged ? setInterval(() => reply.comment(), limits.keepAliveMs) : undefined;
@@ -48,7 +48,7 @@ export async function receive(reception: Reception): Promise<() => void> {
 		);
 	} catch (error) {
 		// A stream that broke after its finish reason lacks nothing the agent or the trace needs.
-		if (reception.signal.aborted || error instanceof UpstreamFault || transcript.finishReason === null)
+		if (reception.signal.aborted || error instanceof UpstreamFault || answer.finishReason === null)
 			throw error;
 	} finally {
 		clearInterval(keepAlive);
@@ -90,17 +90,17 @@ class AnswerReceiver implements Receiver {
 	}
 
 	finish(): () => void {
-		const { reply, transcript, patched } = this.#reception;
+		const { reply, answer, patched } = this.#reception;
 		if (this.#isError) throw this.#faultOfBody();
 		if (this.#streams) {
 			const last = this.#parser.end();
 			if (last) this.#forward([last]);
-			const tail = transcript.close();
+			const tail = answer.close();
 			return () => reply.release(tail);
 		}
-		const body = transcript.takeWhole(this.#json());
+		const body = answer.takeWhole(this.#json());
 		if (!patched.agentStreams) return () => reply.sendJson(200, body);
-		const events = transcript.toEvents?.(body);
+		const events = answer.toEvents?.(body);
 		if (!events)
 			throw new UpstreamFault("provider_malformed", "the model endpoint did not stream its answer");
 		return () => reply.release(events);
@@ -122,20 +122,20 @@ class AnswerReceiver implements Receiver {
 	}
 
 	#forward(events: ReturnType<SseParser["push"]>): boolean {
-		const { transcript, reply } = this.#reception;
+		const { answer, reply } = this.#reception;
 		let pieces: (string | Buffer)[] = [];
 		for (const event of events) {
-			const step = transcript.take(event);
+			const step = answer.take(event);
 			if (step.last) {
 				reply.write(pieces);
 				pieces = [];
 				reply.hold();
 			}
 			if (step.forward !== null) pieces.push(step.forward);
-			if (transcript.isEnded) break;
+			if (answer.isEnded) break;
 		}
 		if (!reply.write(pieces)) this.#slowDown();
-		return transcript.isEnded;
+		return answer.isEnded;
 	}
 
 	#slowDown(): void {

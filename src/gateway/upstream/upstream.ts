@@ -89,22 +89,15 @@ export function send(dispatcher: Dispatcher, request: UpstreamRequest, receiver:
 }
 
 function toHeaders(request: UpstreamRequest): Record<string, string> {
-	const { endpoint, streams, headers } = request;
+	const { endpoint, protocol, streams, headers } = request;
+	const { hostname } = new URL(endpoint.baseUrl);
 	return {
 		...headers,
 		"content-type": "application/json",
 		accept: streams ? "text/event-stream" : "application/json",
 		"accept-encoding": "identity",
-		...(endpoint.apiKey === undefined ? {} : toCredentials(endpoint.apiKey, request)),
+		...(endpoint.apiKey === undefined ? {} : protocol.toCredentials(endpoint.apiKey, hostname)),
 	};
-}
-
-/** Anthropic's own API reads x-api-key and mistakes a bearer for something else; engines that imitate it want a bearer. */
-function toCredentials(apiKey: string, { protocol, endpoint }: UpstreamRequest): Record<string, string> {
-	const bearer = { authorization: `Bearer ${apiKey}` };
-	if (protocol.name !== "messages") return bearer;
-	const isAnthropic = new URL(endpoint.baseUrl).hostname.endsWith("anthropic.com");
-	return { ...(isAnthropic ? {} : bearer), "x-api-key": apiKey };
 }
 
 /** The agent's headers that mean something to an engine or a router in front of it; never its key or our own. */

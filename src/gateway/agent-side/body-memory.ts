@@ -1,11 +1,11 @@
 /** What one request holds of our memory, from its first byte to the end of its answer. */
-export interface Holding extends Disposable {
+export interface BodyShare extends Disposable {
 	/** False: there is no room for that much more. */
 	add(bytes: number): boolean;
 }
 
 /** The bodies of one box, all together: many connections must not hold what one may not. */
-export class Holdings {
+export class BodyMemory {
 	readonly #maxBytes: number;
 	#bytes = 0;
 
@@ -13,7 +13,7 @@ export class Holdings {
 		this.#maxBytes = maxBytes;
 	}
 
-	open(): Holding {
+	open(): BodyShare {
 		let own = 0;
 		return {
 			add: (bytes) => {

@@ -1,6 +1,5 @@
 import { messageOf } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
-import { codeForAgent } from "./agent-side/guards.ts";
 import type { AgentReply } from "./agent-side/reply.ts";
 import type { CallEnding } from "./capture.ts";
 import type { GatewayLog } from "./log.ts";
@@ -54,4 +53,9 @@ export function giveUp(protocol: Protocol, reply: AgentReply, failure: Failure):
 	const message = `paddock ended this rollout: ${code}`;
 	if (reply.isStarted) reply.destroy();
 	else reply.sendJson(400, protocol.toErrorBody({ status: 400, type: "rollout_ended", code, message }));
+}
+
+/** Failure codes as the agent may read them: a word about the context would make it compact and try again. */
+export function codeForAgent(code: string): string {
+	return code === "context_overflow" ? "prompt_too_large" : code;
 }

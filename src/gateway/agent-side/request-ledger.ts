@@ -1,6 +1,4 @@
 import { createHash } from "node:crypto";
-import type { GatewayLimits } from "../limits.ts";
-import type { UpstreamFault } from "../upstream/fault.ts";
 import type { Origin } from "./purpose.ts";
 
 /** What is remembered of a request: no content, only how it went. */
@@ -16,7 +14,7 @@ interface Entry {
 const MAX_ENTRIES = 256;
 
 /** Tells a retry from a new sample, and both from a loop. Bounded, whatever the rollout's length. */
-export class Ledger {
+export class RequestLedger {
 	readonly #entries = new Map<string, Entry>();
 	readonly #lastDelivered = new Map<string, string>();
 
@@ -68,35 +66,4 @@ export class Ledger {
 		if (this.#lastDelivered.size > MAX_ENTRIES)
 			this.#lastDelivered.delete(this.#lastDelivered.keys().next().value!);
 	}
-}
-
-/** What to do about a fault: try again unseen, break the agent's stream so that it tries again, or give up. */
-export type Verdict = { type: "again"; delayMs: number } | { type: "break" } | { type: "final" };
-
-export interface Trouble {
-	fault: UpstreamFault;
-	/** In a row, this one included. */
-	failures: number;
-	/** The agent has seen part of the answer. */
-	hasSpoken: boolean;
-	/** What this call has waited for rate limits already. */
-	waitedMs: number;
-}
-
-export function judge({ fault, failures, hasSpoken, waitedMs }: Trouble, limits: GatewayLimits): Verdict {
-	if (!fault.retryable) return { type: "final" };
-	if (fault.code === "rate_limited") {
-		const asked = fault.retryAfterMs ?? limits.retryDelayMs * 2 ** failures;
-		const delayMs = Math.min(Math.max(asked, limits.retryDelayMs), limits.rateLimitDelayMs);
-		return waitedMs + delayMs > limits.rateLimitTotalMs ? { type: "final" } : { type: "again", delayMs };
-	}
-	if (failures >= (fault.code === "provider_hang" ? limits.maxHangs : limits.maxFailures))
-		return { type: "final" };
-	if (hasSpoken) return { type: "break" };
-	return { type: "again", delayMs: limits.retryDelayMs * 2 ** (failures - 1) };
-}
-
-/** Failure codes as the agent may read them: a word about the context would make it compact and try again. */
-export function codeForAgent(code: string): string {
-	return code === "context_overflow" ? "prompt_too_large" : code;
 }

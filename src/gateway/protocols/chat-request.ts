@@ -1,0 +1,44 @@
+import { DIALECTS } from "../engines/dialect.ts";
+import type { PatchInput } from "../patch.ts";
+import type { RequestDraft } from "../request-draft.ts";
+import { isObject, toArray, toCount } from "./protocol.ts";
+
+/** What an engine is told over chat completions so that it hands out tokens, and takes what the agent wrote. */
+export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams: boolean): void {
+	const dialect = DIALECTS[input.dialect];
+	if (toCount(input.body.n) > 1) draft.remove("n");
+	if (toArray(input.body.tools).length === 0) draft.remove("tool_choice");
+	if (engineStreams) {
+		const options = isObject(input.body.stream_options) ? input.body.stream_options : {};
+		if (options.include_usage !== true) draft.set("stream_options", { ...options, include_usage: true });
+	} else {
+		if (input.body.stream === true) draft.set("stream", false);
+		draft.remove("stream_options");
+	}
+	if (input.captures && dialect.logprobs) {
+		draft.set("logprobs", true);
+		draft.set("top_logprobs", Math.max(input.sampling.topLogprobs, toCount(input.body.top_logprobs)));
+	}
+	if (draft.body.logprobs !== true) draft.remove("top_logprobs");
+	if (input.captures) for (const [field, value] of Object.entries(dialect.flags)) draft.set(field, value);
+	if (dialect.templates && (input.sampling.disableThinking ?? input.endpoint.disableThinking)) {
+		const kwargs = isObject(input.body.chat_template_kwargs) ? input.body.chat_template_kwargs : {};
+		draft.set("chat_template_kwargs", { ...kwargs, enable_thinking: false });
+	}
+	if (dialect.replaysReasoning) mirrorReasoning(draft);
+}
+
+/** Agents replay thinking under one name, engines read it under another: say it under both. */
+function mirrorReasoning(draft: RequestDraft): void {
+	let mirrored = 0;
+	const messages = toArray(draft.body.messages).map((message) => {
+		if (!isObject(message) || message.role !== "assistant") return message;
+		const text = message.reasoning_content ?? message.reasoning;
+		if (typeof text !== "string" || message.reasoning === message.reasoning_content) return message;
+		mirrored += 1;
+		return { ...message, reasoning: text, reasoning_content: text };
+	});
+	if (mirrored === 0) return;
+	draft.body.messages = messages;
+	draft.patch["messages[].reasoning"] = `mirrored on ${mirrored} assistant messages`;
+}
