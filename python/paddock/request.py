@@ -18,7 +18,8 @@ class Options(TypedDict, total=False):
     agent: Mapping[str, Any]
     """driver, title, compaction, context_tokens, output_tokens, permission"""
     sampling: Mapping[str, Any]
-    """max_tokens_cap, top_logprobs, disable_thinking, temperature, top_p, seed"""
+    """max_tokens_cap, top_logprobs, disable_thinking, temperature, top_p, top_k, min_p, presence_penalty,
+    frequency_penalty, repetition_penalty, seed"""
     priority: int
     labels: Mapping[str, str]
     max_attempts: int

@@ -152,8 +152,6 @@ export class CertificateBuilder {
 		if (this.#weights.size > 1)
 			notes.push(`the weights changed on the way: ${[...this.#weights].join(", ")}`);
 		if (this.#engines.size === 0) notes.push("the engine did not say its name");
-		if ([...this.#sampling].some((json) => !json.includes('"temperature"')))
-			notes.push("the temperature was left to the engine's default");
 		return [...notes, ...[...this.#losses].map((loss) => `lost on the way: ${loss}`)];
 	}
 }

@@ -1,28 +1,36 @@
 import type { ModelCall } from "../model/call.ts";
+import { isNeutral, SAMPLING_NAMES } from "../model/sampling.ts";
 
 /** What keeps a complete call from being trained on. */
 export interface Fault {
-	kind: "ids" | "logprobs" | "usage" | "sentinels" | "mode";
+	kind: "ids" | "logprobs" | "usage" | "sentinels" | "sampling" | "constraint" | "mode";
 	sentence: string;
 }
 
 const SENTINEL = -9999;
 
-/** Request fields that change what is sampled, and the value that changes nothing. */
-const NEUTRAL: Record<string, unknown[]> = {
-	temperature: [1],
-	top_p: [1],
-	top_k: [0, -1],
-	min_p: [0],
-	presence_penalty: [0],
-	frequency_penalty: [0],
-	repetition_penalty: [1],
-};
+/** Further fields worth showing with a sample. */
 const OTHER_SAMPLING = ["seed", "max_tokens", "max_completion_tokens"];
+
+/** Fields under which an engine draws from fewer tokens than the model offers: no trainer knows which. */
+const CONSTRAINTS = [
+	"logit_bias",
+	"bad_words",
+	"allowed_token_ids",
+	"min_tokens",
+	"structured_outputs",
+	"guided_json",
+	"guided_regex",
+	"guided_choice",
+	"guided_grammar",
+	"regex",
+	"ebnf",
+	"json_schema",
+];
 
 export function samplingOf(call: ModelCall): Record<string, unknown> {
 	const { params } = call.request;
-	const names = [...Object.keys(NEUTRAL), ...OTHER_SAMPLING];
+	const names = [...SAMPLING_NAMES, ...OTHER_SAMPLING];
 	return Object.fromEntries(names.flatMap((name) => (isSet(params[name]) ? [[name, params[name]]] : [])));
 }
 
@@ -35,6 +43,8 @@ export function faultsOf(call: ModelCall, logprobsMode: string | undefined): Fau
 	fault("logprobs", logprobsFault(call));
 	fault("usage", usageFault(call));
 	fault("sentinels", sentinelFault(call));
+	fault("sampling", samplingFault(call));
+	fault("constraint", constraintFault(call));
 	fault("mode", modeFault(call, logprobsMode));
 	return faults;
 }
@@ -73,15 +83,31 @@ function sentinelFault({ logprobs, invalidTokens }: ModelCall): string | null {
 	return `${wrong.size} of ${logprobs.length} tokens have no true logprob (first at ${first})`;
 }
 
+/** What a request does not say, the engine takes from its model's files; then nobody knows what was sampled from. */
+function samplingFault({ request: { params } }: ModelCall): string | null {
+	const left = SAMPLING_NAMES.filter((name) => !isSet(params[name]));
+	if (left.length > 0) return `${left.join(", ")} left to the engine, which may have sampled otherwise`;
+	if (params.temperature === 0)
+		return "sampled greedily (temperature 0), which is no distribution to train on";
+	return null;
+}
+
+function constraintFault({ request: { params } }: ModelCall): string | null {
+	const { tool_choice: choice, response_format: format } = params;
+	const used = CONSTRAINTS.filter((name) => isSet(params[name]));
+	if (isSet(choice) && choice !== "auto" && choice !== "none") used.push("tool_choice");
+	if (isSet(format) && (format as { type?: unknown }).type !== "text") used.push("response_format");
+	return used.length === 0 ? null : `${used.join(", ")} kept the engine from some tokens`;
+}
+
 /** Raw logprobs are from before temperature and cut-offs: with those in use they are not what was sampled from. */
 function modeFault(call: ModelCall, mode: string | undefined): string | null {
 	if (mode === "processed_logprobs") return null;
 	const { params } = call.request;
-	const used = Object.entries(NEUTRAL).flatMap(([name, neutral]) =>
-		isSet(params[name]) && !neutral.includes(params[name]) ? [`${name} ${params[name]}`] : [],
-	);
+	const used = SAMPLING_NAMES.filter((name) => isSet(params[name]) && !isNeutral(name, params[name]));
 	if (used.length === 0) return null;
-	return `sampled with ${used.join(", ")}, but its logprobs are ${mode ?? "of an unknown mode"}; training needs processed_logprobs`;
+	const sampledWith = used.map((name) => `${name} ${params[name]}`).join(", ");
+	return `sampled with ${sampledWith}, but its logprobs are ${mode ?? "of an unknown mode"}; training needs processed_logprobs`;
 }
 
 function isSet(value: unknown): boolean {

@@ -1,5 +1,6 @@
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Sampling } from "../model/request.ts";
+import { SAMPLING_FIELDS, SAMPLING_NAMES } from "../model/sampling.ts";
 import { DIALECTS, type KnownDialect } from "./engines/dialect.ts";
 import { type Hidden, isObject, type JsonObject, type Protocol } from "./protocols/protocol.ts";
 import { RequestDraft } from "./request-draft.ts";
@@ -59,11 +60,18 @@ export function patchRequest(input: PatchInput): Patched {
 	};
 }
 
-function setSampling(draft: RequestDraft, { sampling, protocol }: PatchInput): void {
-	for (const [wish, field] of Object.entries(protocol.samplingFields)) {
-		const value = sampling[wish as keyof Sampling];
-		if (value !== undefined) draft.set(field, value);
+/** What is sampled is the rollout's to say: a field that an agent brings along counts for nothing. */
+function setSampling(draft: RequestDraft, { sampling, protocol, dialect }: PatchInput): void {
+	const said = protocol.carriesTokens ? DIALECTS[dialect].sampling : [];
+	for (const name of SAMPLING_NAMES) {
+		const { key, neutral } = SAMPLING_FIELDS[name];
+		const wish = protocol.sampling.includes(name) ? sampling[key] : undefined;
+		const value = wish ?? (said.includes(name) ? neutral : undefined);
+		if (value === undefined) draft.remove(name);
+		else draft.set(name, value);
 	}
+	if (sampling.seed === undefined || !protocol.takesSeed) draft.remove("seed");
+	else draft.set("seed", sampling.seed);
 }
 
 /** True when the budget, not the sampling cap, set the limit. */

@@ -10,7 +10,10 @@ export type SandboxBackend = z.infer<typeof SandboxBackend>;
 export const Mode = z.enum(["transparent_proxy", "black_box"]).meta({ id: "Mode" });
 export type Mode = z.infer<typeof Mode>;
 
-/** How calls are patched on their way to the engine. */
+/**
+ * How calls are patched on their way to the engine. The agent has no say in it. Whatever is absent is sent as the value that
+ * changes nothing, to engines whose tokens can be trained on; to the others it is not sent.
+ */
 export const Sampling = z
 	.strictObject({
 		maxTokensCap: z.int().default(4096).describe("Clamp on max_tokens of each call; 0 or less means no cap"),
@@ -18,6 +21,11 @@ export const Sampling = z
 		disableThinking: z.boolean().optional().describe("Absent: the endpoint's default"),
 		temperature: z.number().min(0).max(10).optional(),
 		topP: z.number().gt(0).max(1).optional(),
+		topK: z.int().min(-1).optional().describe("-1 or 0: no limit"),
+		minP: z.number().min(0).max(1).optional(),
+		presencePenalty: z.number().min(-2).max(2).optional(),
+		frequencyPenalty: z.number().min(-2).max(2).optional(),
+		repetitionPenalty: z.number().gt(0).max(10).optional(),
 		seed: z.int().optional(),
 	})
 	.meta({ id: "Sampling" });

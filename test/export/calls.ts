@@ -1,5 +1,16 @@
 import type { ModelCall } from "../../src/model/call.ts";
 
+/** Everything that decides what is sampled, said and neutral, as the gateway sends it. */
+export const NEUTRAL = {
+	temperature: 1,
+	top_p: 1,
+	top_k: -1,
+	min_p: 0,
+	presence_penalty: 0,
+	frequency_penalty: 0,
+	repetition_penalty: 1,
+};
+
 /** A complete main call; say only what the test is about. */
 export function aCall(fields: Partial<ModelCall> & { index: number }): ModelCall {
 	const completionIds = fields.completionIds ?? [];
@@ -21,7 +32,7 @@ export function aCall(fields: Partial<ModelCall> & { index: number }): ModelCall
 		request: {
 			messages: [{ role: "user", content: "hello" }],
 			tools: [],
-			params: { model: "scripted", temperature: 1, stream: true },
+			params: { model: "scripted", ...NEUTRAL, stream: true },
 			patch: { logprobs: true },
 		},
 		response: { message: { role: "assistant", content: "hi" }, finishReason: "stop" },

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { type SampleOptions, toSamples } from "../../src/export/samples.ts";
 import type { ModelCall } from "../../src/model/call.ts";
-import { aCall } from "./calls.ts";
+import { aCall, NEUTRAL } from "./calls.ts";
 
 const good: Partial<ModelCall> & { index: number } = {
 	index: 0,
@@ -23,7 +23,7 @@ test("a rollout that proves everything is trainable", async () => {
 		sentinels: 0,
 		engines: ["vllm 0.26.1"],
 		models: ["scripted"],
-		sampling: [{ temperature: 1 }],
+		sampling: [NEUTRAL],
 		continuity: { samples: 1, breaks: {} },
 	});
 });
@@ -64,16 +64,42 @@ describe("it fails closed", () => {
 		["a logprob that is no number", { logprobs: [Number.NaN, -1] }, /1 of 2 tokens/],
 		[
 			"raw logprobs under a temperature",
-			{ request: { messages: [], tools: [], params: { temperature: 0.7 }, patch: {} } },
+			{ request: { messages: [], tools: [], params: { ...NEUTRAL, temperature: 0.7 }, patch: {} } },
 			/temperature 0.7, but its logprobs are of an unknown mode/,
 		],
 		[
 			"raw logprobs under top-p",
 			{
 				logprobsMode: "raw_logprobs",
-				request: { messages: [], tools: [], params: { top_p: 0.9 }, patch: {} },
+				request: { messages: [], tools: [], params: { ...NEUTRAL, top_p: 0.9 }, patch: {} },
 			},
 			/top_p 0.9, but its logprobs are raw_logprobs/,
+		],
+		[
+			"sampling left to the engine, whose model may come with its own",
+			{ request: { messages: [], tools: [], params: { temperature: 1, top_p: 1 }, patch: {} } },
+			/top_k, min_p, presence_penalty, frequency_penalty, repetition_penalty left to the engine/,
+		],
+		[
+			"sampling left to the engine, even where the logprobs are processed ones",
+			{
+				logprobsMode: "processed_logprobs",
+				request: { messages: [], tools: [], params: { ...NEUTRAL, top_k: null }, patch: { top_k: null } },
+			},
+			/top_k left to the engine/,
+		],
+		[
+			"tokens taken greedily",
+			{
+				logprobsMode: "processed_logprobs",
+				request: { messages: [], tools: [], params: { ...NEUTRAL, temperature: 0 }, patch: {} },
+			},
+			/sampled greedily/,
+		],
+		[
+			"a constraint on what may be sampled",
+			{ request: { messages: [], tools: [], params: { ...NEUTRAL, tool_choice: "required" }, patch: {} } },
+			/tool_choice kept the engine from some tokens/,
 		],
 		[
 			"calls missing from the log",
@@ -130,7 +156,10 @@ describe("it fails closed", () => {
 
 describe("what is no obstacle", () => {
 	test("a temperature, when the logprobs are known to include it", async () => {
-		const warm = { ...good, request: { messages: [], tools: [], params: { temperature: 0.7 }, patch: {} } };
+		const warm = {
+			...good,
+			request: { messages: [], tools: [], params: { ...NEUTRAL, temperature: 0.7 }, patch: {} },
+		};
 		expect((await certificateOf([{ ...warm, logprobsMode: "processed_logprobs" }])).trainable).toBe(true);
 		expect((await certificateOf([warm], { logprobsMode: "processed_logprobs" })).trainable).toBe(true);
 	});

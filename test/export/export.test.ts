@@ -15,7 +15,7 @@ import {
 import { SampleRow, TrlRow } from "../../src/export/rows.ts";
 import type { ModelCall } from "../../src/model/call.ts";
 import { AtifTrajectory } from "./atif-rules.ts";
-import { aCall } from "./calls.ts";
+import { aCall, NEUTRAL } from "./calls.ts";
 import { aRollout, Shelf } from "./shelf.ts";
 import { assistant, system, ToyEngine, tool, user } from "./toy-engine.ts";
 
@@ -214,7 +214,7 @@ describe("openenv", () => {
 			parent_session_id: null,
 			complete: true,
 			superseded: false,
-			request: { temperature: 1, messages: two!.request.messages, tools: [{ name: "bash" }] },
+			request: { ...NEUTRAL, messages: two!.request.messages, tools: [{ name: "bash" }] },
 			response: {
 				id: "chatcmpl-1-1",
 				object: "chat.completion",

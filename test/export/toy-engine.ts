@@ -1,5 +1,5 @@
 import type { ModelCall, Purpose } from "../../src/model/call.ts";
-import { aCall } from "./calls.ts";
+import { aCall, NEUTRAL } from "./calls.ts";
 
 export type Message = Record<string, unknown>;
 
@@ -40,7 +40,7 @@ export class ToyEngine {
 		const words = [...this.#vocabulary];
 		const call = aCall({
 			index: this.calls.length,
-			request: { messages, tools, params: { temperature: 1 }, patch: {} },
+			request: { messages, tools, params: { ...NEUTRAL }, patch: {} },
 			response: { message: reply, finishReason: "stop" },
 			promptIds: this.render(messages),
 			completionIds,

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { NEUTRAL } from "../export/calls.ts";
 import { HELLO, PROMPT_IDS, stream, streams } from "../fakes/replies.ts";
 import { CHAT, openStation } from "./station.ts";
 
@@ -35,6 +36,7 @@ test("a streamed call is captured with its ids, logprobs, usage, message and pat
 		losses: [],
 	});
 	expect(call!.request.patch).toEqual({
+		...NEUTRAL,
 		model: "real-model",
 		max_tokens: 4096,
 		logprobs: true,

@@ -4,6 +4,7 @@ import { messages } from "../../src/gateway/protocols/anthropic-messages.ts";
 import { chat } from "../../src/gateway/protocols/openai-chat.ts";
 import { responses } from "../../src/gateway/protocols/openai-responses.ts";
 import { Sampling } from "../../src/model/request.ts";
+import { NEUTRAL } from "../export/calls.ts";
 import { CHAT } from "./station.ts";
 
 const ENDPOINT = {
@@ -75,8 +76,39 @@ test.each([
 	);
 });
 
+test.each(["vllm", "sglang"] as const)("%s is told all that decides what is sampled, neutral", (dialect) => {
+	expect(patch({ dialect }).patch).toMatchObject(NEUTRAL);
+	const sampling = Sampling.parse({ temperature: 0.6, topK: 20, repetitionPenalty: 1.05 });
+	expect(patch({ dialect, sampling }).patch).toMatchObject({
+		...NEUTRAL,
+		temperature: 0.6,
+		top_k: 20,
+		repetition_penalty: 1.05,
+	});
+});
+
+test("an engine that hands out no ids is sent the sampling that was asked for, and no more", () => {
+	const sampling = Sampling.parse({ temperature: 0.6 });
+	for (const dialect of ["openai", "hf_router", "plain"] as const) {
+		const { body } = patch({ dialect, sampling });
+		expect(Object.keys(NEUTRAL).filter((name) => name in body)).toEqual(["temperature"]);
+	}
+});
+
+test.each([
+	["chat", chat, NEUTRAL],
+	["responses", responses, {}],
+	["messages", messages, {}],
+] as const)("an agent has no say in what is sampled (%s)", (_name, protocol, expected) => {
+	const wishes = { temperature: 0.2, top_p: 0.5, top_k: 3, min_p: 0.1, seed: 4 };
+	const { body, patch: changes } = patch({ protocol, body: { ...CHAT, ...wishes } });
+	for (const name of Object.keys(wishes))
+		expect(body[name]).toBe((expected as Record<string, unknown>)[name]);
+	expect(changes).toMatchObject({ seed: null });
+});
+
 test("nothing is asked of the engine for a rollout whose calls are not kept", () => {
-	expect(patch({ captures: false }).patch).toEqual({ model: "real", max_tokens: 4096 });
+	expect(patch({ captures: false }).patch).toEqual({ model: "real", max_tokens: 4096, ...NEUTRAL });
 	expect(patch({ captures: false, dialect: "sglang" }).body.stream).toBe(true);
 });
 

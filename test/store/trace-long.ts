@@ -1,5 +1,5 @@
 import type { ModelCall } from "../../src/model/call.ts";
-import { aCall } from "../export/calls.ts";
+import { aCall, NEUTRAL } from "../export/calls.ts";
 import { seeded } from "./trace-random.ts";
 
 const VOCABULARY = 150_000;
@@ -50,7 +50,7 @@ export function* longRollout(turns: number, tokens: number): Generator<ModelCall
 			request: {
 				messages: [...messages],
 				tools,
-				params: { model: "m", stream: true, max_tokens: 4096 },
+				params: { model: "m", ...NEUTRAL, stream: true, max_tokens: 4096 },
 				patch: { logprobs: true },
 			},
 			response: { message: reply, finishReason: "tool_calls" },

@@ -1,4 +1,5 @@
 import type { DialectName } from "../../model/endpoint.ts";
+import { SAMPLING_NAMES, type SamplingName } from "../../model/sampling.ts";
 
 /** A dialect that is known; `auto` is only the wish to find out. */
 export type KnownDialect = Exclude<DialectName, "auto">;
@@ -12,6 +13,11 @@ export interface Dialect {
 	logprobs: boolean;
 	/** Request fields to add; a refused one is dropped and remembered. */
 	flags: Readonly<Record<string, unknown>>;
+	/**
+	 * Sampling fields that it takes and that are always said. Empty where no ids are handed out: nothing there can be trained
+	 * on, and strict servers refuse what they do not know.
+	 */
+	sampling: readonly SamplingName[];
 	/** Takes chat_template_kwargs. */
 	templates: boolean;
 	/** Reads replayed thinking from `reasoning`, `reasoning_content` or, by version, only one of them. */
@@ -25,6 +31,7 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		ids: true,
 		logprobs: true,
 		flags: { return_token_ids: true, include_reasoning: true },
+		sampling: SAMPLING_NAMES,
 		templates: true,
 		replaysReasoning: true,
 	},
@@ -34,6 +41,7 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		ids: true,
 		logprobs: true,
 		flags: { return_token_ids: true, return_meta_info: true },
+		sampling: SAMPLING_NAMES,
 		templates: true,
 		replaysReasoning: false,
 	},
@@ -43,6 +51,7 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		ids: false,
 		logprobs: true,
 		flags: {},
+		sampling: [],
 		templates: false,
 		replaysReasoning: false,
 	},
@@ -52,6 +61,7 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		ids: false,
 		logprobs: true,
 		flags: {},
+		sampling: [],
 		templates: true,
 		replaysReasoning: false,
 	},
@@ -61,6 +71,7 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		ids: false,
 		logprobs: false,
 		flags: {},
+		sampling: [],
 		templates: true,
 		replaysReasoning: false,
 	},

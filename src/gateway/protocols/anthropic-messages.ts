@@ -20,7 +20,8 @@ export const messages: Protocol = {
 	name: "messages",
 	path: "/messages",
 	carriesTokens: false,
-	samplingFields: { temperature: "temperature", topP: "top_p" },
+	sampling: ["temperature", "top_p", "top_k"],
+	takesSeed: false,
 	lengthField: () => "max_tokens",
 	/** Anthropic's own API reads x-api-key and mistakes a bearer for something else; engines that imitate it want a bearer. */
 	toCredentials(apiKey, hostname) {

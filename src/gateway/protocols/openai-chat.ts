@@ -1,4 +1,5 @@
 import type { Usage } from "../../model/call.ts";
+import { SAMPLING_NAMES } from "../../model/sampling.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
 import { ChatMessage } from "./chat-message.ts";
 import { patchChat } from "./chat-request.ts";
@@ -26,7 +27,8 @@ export const chat: Protocol = {
 	name: "chat",
 	path: "/chat/completions",
 	carriesTokens: true,
-	samplingFields: { temperature: "temperature", topP: "top_p", seed: "seed" },
+	sampling: SAMPLING_NAMES,
+	takesSeed: true,
 	lengthField: (engine) => (engine.wantsMaxCompletionTokens ? "max_completion_tokens" : "max_tokens"),
 	patch: patchChat,
 	toCredentials: toBearer,

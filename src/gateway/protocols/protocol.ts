@@ -1,5 +1,5 @@
 import type { ModelCall, Usage } from "../../model/call.ts";
-import type { Sampling } from "../../model/request.ts";
+import type { SamplingName } from "../../model/sampling.ts";
 import type { PatchInput } from "../patch.ts";
 import type { RequestDraft } from "../request-draft.ts";
 import type { SseEvent } from "./sse.ts";
@@ -58,8 +58,9 @@ export interface Protocol {
 	path: string;
 	/** Engines hand out ids and logprobs over it. Without them a call can be judged but not trained on. */
 	carriesTokens: boolean;
-	/** What a caller may ask of the sampling, by its name on the wire. */
-	samplingFields: Readonly<Partial<Record<keyof Sampling, string>>>;
+	/** What a rollout may ask of the sampling. */
+	sampling: readonly SamplingName[];
+	takesSeed: boolean;
 	/** The field that limits the length of an answer. */
 	lengthField(engine: { wantsMaxCompletionTokens: boolean }): string;
 	/** What else an engine has to be told, or must not be. */
