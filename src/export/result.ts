@@ -1,3 +1,4 @@
+import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { ProxyTurn, RolloutResult } from "../model/result.ts";
@@ -11,7 +12,7 @@ const MAX_FILES = 32;
 const NO_LOGPROB = -9999;
 
 /** Reads a stored result of the rollout by its name; null when there is none. */
-export type ReadBlob = (name: string) => Promise<Buffer | null>;
+export type ReadBlob = (name: BlobName) => Promise<Buffer | null>;
 
 /** A rollout in the wire spelling, with the sizes that fit into one answer. */
 export async function toResult(
@@ -20,7 +21,7 @@ export async function toResult(
 	blob: ReadBlob,
 ): Promise<RolloutResult> {
 	const { summary } = rollout;
-	const text = async (name: string) => (await blob(name))?.toString("utf8");
+	const text = async (name: BlobName) => (await blob(name))?.toString("utf8");
 	const verify = (summary?.verify ?? []).map(toCommandRow);
 	const setup = (summary?.setup ?? []).map(toCommandRow);
 	return {
@@ -43,8 +44,9 @@ export async function toResult(
 		proxy_turns: await toProxyTurns(calls),
 		...toFiles(rollout, await text("files.json")),
 		agent_log_tail: tail((await text("agent.log")) ?? ""),
-		proxy_log_tail: tail((await text("gateway.log")) ?? ""),
-		install_log_tail: tail((await text("install.log")) ?? ""),
+		// Part of the wire shape: the gateway is no program beside the agent, and nothing is installed in a box.
+		proxy_log_tail: "",
+		install_log_tail: "",
 		error: toErrorSentence(rollout),
 	};
 }

@@ -23,6 +23,8 @@ export class Attendant {
 	#run: AgentRun | null = null;
 	/** What had to be said before there was a run to say it to. */
 	readonly #early: RolloutCommand[] = [];
+	/** The number of the last command that was carried out. */
+	#obeyed = 0;
 	#stirred = false;
 	/** Never rejects. */
 	#writing: Promise<void> | null = null;
@@ -38,7 +40,13 @@ export class Attendant {
 		this.#run = run;
 		const takeCommands = coalesce(
 			async () => {
-				for (const command of await this.#store.takeCommands(this.#rollout.id)) await this.#obey(command);
+				const { id, attempt } = this.#rollout;
+				for (const { number, command } of await this.#store.commands(id, attempt)) {
+					// Dropping what was obeyed before may have failed.
+					if (number > this.#obeyed) await this.#obey(command);
+					this.#obeyed = number;
+					await this.#store.dropCommands(id, attempt, number);
+				}
 			},
 			(error) => this.#record.note(`commands could not be read: ${messageOf(error)}`),
 		);

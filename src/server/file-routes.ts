@@ -1,5 +1,6 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getBlob, getDiff, getFile, listFiles } from "../api/trace.ts";
+import { isBlobName } from "../model/blob.ts";
 import { type Door, requireRollout, requireRow } from "./door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
@@ -33,7 +34,7 @@ export function mountFiles(app: OpenAPIHono, door: Door): void {
 
 async function requireBlob(door: Door, id: string, name: string): Promise<Buffer> {
 	await requireRow(door, id);
-	const bytes = await door.paddock.store.getBlob(id, name);
+	const bytes = isBlobName(name) ? await door.paddock.store.getBlob(id, name) : null;
 	if (!bytes) throw new ProblemError(404, "not_found", `rollout ${id} left no ${name}`);
 	return bytes;
 }

@@ -16,7 +16,7 @@ const LONGEST_WAIT_MS = 5_000;
 
 /** What a running rollout writes, and would be lost for if it were not written. */
 const PATIENT = [
-	...["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob", "takeCommands"],
+	...["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob", "commands", "dropCommands"],
 	...["row", "secret"],
 ] as const satisfies (keyof Store)[];
 

@@ -1,3 +1,4 @@
+import type { BlobName } from "../model/blob.ts";
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutRequest } from "../model/request.ts";
@@ -7,25 +8,25 @@ import type { Batch, Group, Rollout, RolloutRow, RolloutStatus, TraceSummary } f
 export interface NewRollout {
 	id: string;
 	request: RolloutRequest;
-	groupId?: string;
-	batchId?: string;
+	groupId?: string | undefined;
+	batchId?: string | undefined;
 }
 
 export interface Submission {
 	rollouts: NewRollout[];
-	groups?: Group[];
-	batch?: Batch;
+	groups?: Group[] | undefined;
+	batch?: Batch | undefined;
 	/** A repeat with the same key returns what the first one made and makes nothing; with other content it is refused. */
-	idempotencyKey?: string;
+	idempotencyKey?: string | undefined;
 }
 
 export interface RolloutFilter {
-	status?: RolloutStatus;
-	outcome?: Outcome;
-	taskId?: string;
-	groupId?: string;
-	batchId?: string;
-	label?: { name: string; value: string };
+	status?: RolloutStatus | undefined;
+	outcome?: Outcome | undefined;
+	taskId?: string | undefined;
+	groupId?: string | undefined;
+	batchId?: string | undefined;
+	label?: { name: string; value: string } | undefined;
 }
 
 export interface Page<T> {
@@ -35,12 +36,12 @@ export interface Page<T> {
 }
 
 export interface RolloutPatch {
-	phase?: Phase;
-	sandboxId?: string;
-	sessionId?: string;
-	calls?: number;
-	promptTokens?: number;
-	completionTokens?: number;
+	phase?: Phase | undefined;
+	sandboxId?: string | undefined;
+	sessionId?: string | undefined;
+	calls?: number | undefined;
+	promptTokens?: number | undefined;
+	completionTokens?: number | undefined;
 }
 
 export interface RolloutEnd {
@@ -57,10 +58,16 @@ export type RolloutCommand =
 			type: "permission";
 			requestId: string;
 			reply: "once" | "always" | "reject";
-			message?: string;
+			message?: string | undefined;
 			by: string;
 	  }
 	| { type: "question"; requestId: string; answers: string[][] | null; by: string };
+
+export interface PostedCommand {
+	/** Rises with each command. */
+	number: number;
+	command: RolloutCommand;
+}
 
 export interface GroupSummary extends Group {
 	done: number;
@@ -103,13 +110,17 @@ export interface Store extends AsyncDisposable {
 	row(id: string): Promise<RolloutRow | null>;
 	list(
 		filter: RolloutFilter,
-		options: { cursor?: string; limit: number; order?: "newest" | "oldest" },
+		options: { cursor?: string | undefined; limit: number; order?: "newest" | "oldest" | undefined },
 	): Promise<Page<RolloutRow>>;
 	counts(): Promise<{ queued: number; running: number; done: number }>;
 	group(id: string): Promise<GroupSummary | null>;
-	listGroups(options: { batchId?: string; cursor?: string; limit: number }): Promise<Page<Group>>;
+	listGroups(options: {
+		batchId?: string | undefined;
+		cursor?: string | undefined;
+		limit: number;
+	}): Promise<Page<Group>>;
 	batch(id: string): Promise<Batch | null>;
-	listBatches(options: { cursor?: string; limit: number }): Promise<Page<Batch>>;
+	listBatches(options: { cursor?: string | undefined; limit: number }): Promise<Page<Batch>>;
 
 	/**
 	 * Takes a rollout for a new attempt: attempt + 1, status running, event `rollout-start`. Null if it is done already;
@@ -125,7 +136,7 @@ export interface Store extends AsyncDisposable {
 		id: string,
 		attempt: number,
 		failure: Failure,
-		options?: { handedBack?: boolean },
+		options?: { handedBack?: boolean | undefined },
 	): Promise<boolean>;
 	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
@@ -137,20 +148,28 @@ export interface Store extends AsyncDisposable {
 	events(id: string, options: { after: number; limit: number }): Promise<RolloutEvent[]>;
 	/** Calls back soon after anything about the rollout changed, also when another process changed it. */
 	watch(id: string, onChange: () => void): Disposable;
+	/**
+	 * Hears every event that this process commits through this store, once it is durable, whichever verb wrote it: also
+	 * the end of an aborted rollout that `begin` or `requeue` found. Other processes tell their own listeners; who wants
+	 * to know of theirs watches the rollout.
+	 */
+	onCommit(listener: (event: RolloutEvent) => void): Disposable;
 
 	/** Appends to the attempt's call log; durable when it resolves. */
 	appendTrace(id: string, attempt: number, bytes: Uint8Array): Promise<void>;
 	readTrace(id: string, attempt: number): AsyncIterable<Uint8Array>;
 
-	/** Small named results: transcript.json, files.tar, diff.patch, agent.log, … Only the newest attempt's are read. */
-	putBlob(id: string, attempt: number, name: string, data: Uint8Array): Promise<void>;
-	getBlob(id: string, name: string): Promise<Buffer | null>;
-	listBlobs(id: string): Promise<string[]>;
+	/** Small named results. Only the newest attempt's are read. */
+	putBlob(id: string, attempt: number, name: BlobName, data: Uint8Array): Promise<void>;
+	getBlob(id: string, name: BlobName): Promise<Buffer | null>;
+	listBlobs(id: string): Promise<BlobName[]>;
 
 	/** Leaves a command for whoever runs the rollout, wherever that is. False when it has ended. */
 	post(id: string, command: RolloutCommand): Promise<boolean>;
-	/** Takes what was posted, oldest first; each command is handed out once. */
-	takeCommands(id: string): Promise<RolloutCommand[]>;
+	/** What was posted and not dropped yet, oldest first; nothing for an attempt that another has taken over from. */
+	commands(id: string, attempt: number): Promise<PostedCommand[]>;
+	/** Once they are obeyed: an acknowledged command outlives a worker that dies with it in its hands. */
+	dropCommands(id: string, attempt: number, through: number): Promise<void>;
 
 	/** The caller's own key, sealed at submit; null when there is none or the rollout has ended. */
 	secret(id: string): Promise<string | null>;

@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.ts";
+import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group } from "../model/rollout.ts";
 import type { Task } from "../model/task.ts";
@@ -34,7 +35,7 @@ export interface Submitted {
 	ids: string[];
 	groupId: string | null;
 	batchId: string | null;
-	/** Of the submission that was stored; null without a key, and for those stored before there were fingerprints. */
+	/** Of the submission that was stored; null without a key. */
 	fingerprint: string | null;
 	fresh: boolean;
 }
@@ -72,23 +73,29 @@ export function toStored(submission: Submission, sealer: Sealer): StoredSubmissi
 	};
 }
 
+/** The first event of each, as it is stored and announced. */
+export function queuedEvents({ rollouts, at }: StoredSubmission): RolloutEvent[] {
+	return rollouts.map(({ id, taskId }) => ({ rolloutId: id, seq: 1, at, type: "rollout-queued", taskId }));
+}
+
 /** Refuses a key that was used for something else: its caller would take the first request's rollouts for its own. */
 export function requireSame(asked: StoredSubmission, found: Submitted): void {
-	// Without a fingerprint only the kind is known; a batch that never was cannot be handed out.
-	const isSame =
-		found.fingerprint === null
-			? (found.batchId === null) === (asked.batch === null)
-			: found.fingerprint === asked.fingerprint;
-	if (found.fresh || isSame) return;
+	if (found.fresh || found.fingerprint === asked.fingerprint) return;
 	throw new UsageError(
 		"this idempotency key was used before for another request: repeat that one, or take a new key",
 		"idempotency_conflict",
 	);
 }
 
-/** The one group, when there is exactly one: a batch of many is read by `listGroups`. */
-export function onlyGroup(submission: StoredSubmission): string | null {
-	return submission.groups.length === 1 ? submission.groups[0]!.id : null;
+export function toSubmitted({ rollouts, groups, batch, fingerprint }: StoredSubmission): Submitted {
+	return {
+		ids: rollouts.map((rollout) => rollout.id),
+		// The one group, when there is exactly one: a batch of many is read by `listGroups`.
+		groupId: groups.length === 1 ? groups[0]!.id : null,
+		batchId: batch?.id ?? null,
+		fingerprint,
+		fresh: true,
+	};
 }
 
 function toStoredRollout(rollout: NewRollout, taskHash: string, sealer: Sealer): StoredRollout {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { type ReadBlob, toResult } from "../../src/export/result.ts";
+import type { BlobName } from "../../src/model/blob.ts";
 import { RolloutResult } from "../../src/model/result.ts";
 import type { TraceSummary } from "../../src/model/rollout.ts";
 import { aCall, streamed } from "./calls.ts";
@@ -28,7 +29,7 @@ const summary: TraceSummary = {
 };
 
 const blobs =
-	(entries: Record<string, string>): ReadBlob =>
+	(entries: Partial<Record<BlobName, string>>): ReadBlob =>
 	async (name) =>
 		entries[name] === undefined ? null : Buffer.from(entries[name]);
 const none = blobs({});
@@ -38,7 +39,6 @@ test("a finished rollout has every field of the wire result", async () => {
 	const stored = blobs({
 		"files.json": JSON.stringify({ "a.txt": "hello", "src/b.ts": "code" }),
 		"agent.log": `${"x".repeat(5000)}end`,
-		"gateway.log": "relayed",
 		"verifier.stdout": "seen",
 		"verifier.stderr": "",
 	});
@@ -64,7 +64,7 @@ test("a finished rollout has every field of the wire result", async () => {
 		files: { "workdir/a.txt": "hello", "workdir/src/b.ts": "code" },
 		workdir_files: { "a.txt": "hello", "src/b.ts": "code" },
 		files_extra: [],
-		proxy_log_tail: "relayed",
+		proxy_log_tail: "",
 		install_log_tail: "",
 		error: null,
 	});

@@ -216,7 +216,7 @@ describe("ending", () => {
 		await client.send(id, "more", "ann");
 		await client.answerPermission(id, "per_1", { reply: "once" });
 		await client.answerQuestion(id, "que_1", { answers: [["yes"]] });
-		expect(await paddock.store.takeCommands(id)).toEqual([
+		expect((await paddock.store.commands(id, 0)).map(({ command }) => command)).toEqual([
 			{ type: "send", text: "more", by: "ann" },
 			{ type: "permission", requestId: "per_1", reply: "once", by: "http" },
 			{ type: "question", requestId: "que_1", answers: [["yes"]], by: "http" },

@@ -32,7 +32,7 @@ async function writeForEver(store: Store): Promise<never> {
 			traceBytes += 5_000;
 			say({ type: "trace", id, sizeBytes: traceBytes });
 		}
-		await store.putBlob(id, 1, "blob", Buffer.alloc(100_000, 1));
+		await store.putBlob(id, 1, "agent.log", Buffer.alloc(100_000, 1));
 		say({ type: "blob", id, sizeBytes: 100_000 });
 		await store.finish(id, 1, { outcome: "completed", reward: 1, failure: null, summary: null });
 		say({ type: "finish", id });

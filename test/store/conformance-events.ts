@@ -1,14 +1,19 @@
 import { describe, expect, test } from "vitest";
+import type { RolloutEvent } from "../../src/model/event.ts";
+import type { Failure } from "../../src/model/failure.ts";
 import type { AbortTarget } from "../../src/store/store.ts";
 import {
 	batchOf,
 	COMPLETED,
+	groupOf,
 	newRollout,
 	type OpenFixture,
 	running,
 	submitOne,
 	watchUntil,
 } from "./conformance.ts";
+
+const LOST: Failure = { boundary: "sandbox", code: "box_lost", message: "gone", retryable: true };
 
 /** The event log, watching, and commands. */
 export function eventConformance(name: string, openFixture: OpenFixture): void {
@@ -85,7 +90,7 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			);
 			await other.append(id, 1, [{ type: "note", text: "from afar" }]);
 			await noted;
-			const told = watchUntil(store, id, async () => (await store.takeCommands(id)).length === 1);
+			const told = watchUntil(store, id, async () => (await store.commands(id, 1)).length === 1);
 			await other.post(id, { type: "send", text: "hello", by: "someone" });
 			await told;
 			const ended = watchUntil(store, id, async () => (await store.get(id))?.status === "done");
@@ -105,7 +110,7 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			expect(calls).toBe(0);
 		});
 
-		test("each posted command is handed out once, oldest first, however many ask", async (context) => {
+		test("a posted command waits, in its order, until it is dropped, and then is gone for everybody", async (context) => {
 			await using fixture = await openFixture(context);
 			await using one = await fixture.open();
 			await using two = await fixture.open();
@@ -113,11 +118,85 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			for (const text of ["a", "b", "c"]) {
 				expect(await one.post(id, { type: "send", text, by: "me" })).toBe(true);
 			}
-			const taken = await Promise.all([one, two, one, two].map((store) => store.takeCommands(id)));
-			expect(taken.flat()).toEqual(["a", "b", "c"].map((text) => ({ type: "send", text, by: "me" })));
+			const waiting = await two.commands(id, 1);
+			expect(waiting.map(({ command }) => command)).toEqual(
+				["a", "b", "c"].map((text) => ({ type: "send", text, by: "me" })),
+			);
+			await one.dropCommands(id, 1, waiting[1]!.number);
+			expect(await two.commands(id, 1)).toEqual([waiting[2]]);
 			await one.finish(id, 1, COMPLETED);
 			expect(await two.post(id, { type: "send", text: "late", by: "me" })).toBe(false);
 			expect(await two.post("ro_nobody", { type: "send", text: "?", by: "me" })).toBe(false);
+		});
+
+		test("a command that a dead worker had in its hands reaches the next attempt, and only that", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			await store.post(id, { type: "send", text: "hello", by: "me" });
+			const [read] = await store.commands(id, 1);
+			await store.begin(id, "another");
+			expect(await store.commands(id, 1)).toEqual([]);
+			await store.dropCommands(id, 1, read!.number);
+			expect(await store.commands(id, 2)).toEqual([read]);
+		});
+	});
+
+	describe(`${name} announces what it commits`, () => {
+		test("every event, whichever verb wrote it, once and as it is stored", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const heard: RolloutEvent[] = [];
+			using _listening = store.onCommit((event) => heard.push(event));
+			const submission = groupOf(2);
+			await store.submit({ ...submission, idempotencyKey: "once" });
+			await store.submit({ ...submission, idempotencyKey: "once" });
+			const [one, two] = submission.rollouts.map(({ id }) => id) as [string, string];
+			await store.begin(one, "w");
+			await Promise.all(["a", "b", "c"].map((text) => store.append(one, 1, [{ type: "note", text }])));
+			await store.append(one, 7, [{ type: "note", text: "refused" }]);
+			await store.requeue(one, 1, LOST);
+			await store.begin(one, "w");
+			await store.patch(one, 2, { phase: "verify" });
+			await store.finish(one, 2, COMPLETED);
+			await store.finish(one, 2, { ...COMPLETED, reward: 0 });
+			await store.requestAbort({ id: two });
+			for (const id of [one, two]) {
+				const stored = await store.events(id, { after: 0, limit: 100 });
+				expect(heard.filter(({ rolloutId }) => rolloutId === id)).toEqual(stored);
+			}
+		});
+
+		test("an aborted rollout that the next attempt, or its own failure, ended", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const [begun, failed] = [await running(store), await running(store)];
+			for (const { id } of [begun, failed]) await store.requestAbort({ id });
+			const heard: string[] = [];
+			using _listening = store.onCommit(({ rolloutId, type }) => heard.push(`${rolloutId} ${type}`));
+			await store.begin(begun.id, "the next");
+			await store.requeue(failed.id, 1, LOST);
+			expect(heard).toEqual([
+				`${begun.id} rollout-end`,
+				`${failed.id} attempt-failed`,
+				`${failed.id} rollout-end`,
+			]);
+		});
+
+		test("a listener that throws, or was let go, changes nothing for the writer", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const warned = Promise.withResolvers<Error>();
+			process.once("warning", warned.resolve);
+			let calls = 0;
+			store.onCommit(() => calls++)[Symbol.dispose]();
+			using _listening = store.onCommit(() => {
+				throw new Error("a bug in a listener");
+			});
+			const { id } = await submitOne(store);
+			expect(await store.begin(id, "w")).toMatchObject({ attempt: 1 });
+			expect((await warned.promise).message).toBe("a bug in a listener");
+			expect(calls).toBe(0);
 		});
 	});
 
@@ -180,8 +259,7 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			await using store = await fixture.open();
 			const { id } = await running(store, newRollout());
 			await store.requestAbort({ id });
-			const failure = { boundary: "sandbox", code: "box_lost", message: "gone", retryable: true } as const;
-			expect(await store.requeue(id, 1, failure)).toBe(true);
+			expect(await store.requeue(id, 1, LOST)).toBe(true);
 			expect(await store.get(id)).toMatchObject({ status: "done", outcome: "aborted" });
 			expect((await store.events(id, { after: 2, limit: 9 })).map((event) => event.type)).toEqual([
 				"attempt-failed",

@@ -2,25 +2,15 @@ import { describe, expect, type TestContext, test, vi } from "vitest";
 import type { RolloutRequest } from "../../src/model/request.ts";
 import { RolloutRow } from "../../src/model/rollout.ts";
 import { follow } from "../../src/store/follow.ts";
-import { COMPLETED, groupOf, newRollout, request, running, type StoreFixture } from "./conformance.ts";
+import { SCHEMA_VERSION } from "../../src/store/schema-version.ts";
+import { COMPLETED, newRollout, request, running, type StoreFixture } from "./conformance.ts";
 
 export interface RestingFixture extends StoreFixture {
 	/** How much rests on disk. */
 	sizeBytes(): Promise<number>;
-	/** Turns what rests there, while nobody has it open, into what the first version left. */
-	backToFirstVersion(): Promise<void>;
+	/** Says of what rests there that another version of Paddock wrote it. */
+	setVersion(version: number): Promise<void>;
 }
-
-/** For both databases; each then says in its own way that it is of version 1. */
-export const TO_FIRST_VERSION = `
-	ALTER TABLE rollout_bodies RENAME COLUMN terms TO request;
-	UPDATE rollout_bodies SET request =
-		'{"task":' || (SELECT body FROM tasks WHERE hash = task_hash) || ',' || substr(request, 2);
-	ALTER TABLE rollout_bodies DROP COLUMN task_hash;
-	DROP TABLE tasks;
-	ALTER TABLE rollouts DROP COLUMN handed_back;
-	ALTER TABLE submissions DROP COLUMN fingerprint;
-`;
 
 const FILE_BYTES = 300_000;
 const N = 20;
@@ -100,25 +90,23 @@ export function taskConformance(
 			expect(total(parsed.mock.calls.map(([text]) => text))).toBeLessThan(FILE_BYTES);
 		});
 
-		test("a store of the first version is brought up to date with all it holds", async (context) => {
+		test("a store whose tables are of another version is refused, newer or older, and left as it is", async (context) => {
 			await using fixture = await openFixture(context);
-			const strange = 'nul \0, half a pair \ud800, a quote " and a backslash \\';
-			const before = { ...groupOf(3), rollouts: [newRollout({ request: largeRequest() })] };
-			before.rollouts.push(newRollout({ request: request({ task: { id: "odd", instruction: strange } }) }));
-			before.rollouts.push(...Array.from({ length: N }, () => newRollout({ request: largeRequest() })));
+			const submission = { rollouts: [newRollout()] };
 			{
 				await using store = await fixture.open();
-				await store.submit(before);
-				await store.begin(before.rollouts[0]!.id, "worker-1");
+				await store.submit(submission);
 			}
-			await fixture.backToFirstVersion();
+			await fixture.setVersion(SCHEMA_VERSION + 1);
+			await expect(fixture.open()).rejects.toMatchObject({
+				code: "store_too_new",
+				message: expect.stringContaining("newer Paddock"),
+			});
+			await fixture.setVersion(SCHEMA_VERSION - 1 || -1);
+			await expect(fixture.open()).rejects.toMatchObject({ code: "store_too_old" });
+			await fixture.setVersion(SCHEMA_VERSION);
 			await using store = await fixture.open();
-			for (const { id, request } of before.rollouts) expect((await store.get(id))?.request).toEqual(request);
-			expect((await store.list({}, { limit: 100, order: "oldest" })).items.map(({ id }) => id)).toEqual(
-				before.rollouts.map(({ id }) => id),
-			);
-			expect(await store.get(before.rollouts[0]!.id)).toMatchObject({ status: "running", handedBack: 0 });
-			expect(await store.begin(before.rollouts[1]!.id, "worker-2")).toMatchObject({ attempt: 1 });
+			expect(await store.counts()).toMatchObject({ queued: submission.rollouts.length });
 		});
 	});
 }

@@ -6,11 +6,11 @@ import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
-import { batchOf, newRollout, request, running, submitOne } from "./conformance.ts";
+import { request, running, submitOne } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
-import { type RestingFixture, TO_FIRST_VERSION, taskConformance } from "./conformance-tasks.ts";
+import { type RestingFixture, taskConformance } from "./conformance-tasks.ts";
 
 async function openFixture(): Promise<RestingFixture> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
@@ -22,7 +22,7 @@ async function openFixture(): Promise<RestingFixture> {
 			const entries = (await readdir(home)).map((entry) => stat(join(home, entry)));
 			return (await Promise.all(entries)).reduce((sum, { size }) => sum + size, 0);
 		},
-		backToFirstVersion: async () => changeDatabase(home, `${TO_FIRST_VERSION} PRAGMA user_version = 1`),
+		setVersion: async (version) => changeDatabase(home, `PRAGMA user_version = ${version}`),
 		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
 	};
 }
@@ -52,24 +52,6 @@ test("a home that cannot be a folder is refused with a sentence that says what t
 	const home = join(fixture.address.home, "a-file");
 	await writeFile(home, "");
 	await expect(openSqliteStore({ home })).rejects.toThrow(/cannot be used.*PADDOCK_HOME/);
-});
-
-test("a store written by a newer Paddock is refused with a sentence that says so", async () => {
-	await using fixture = await openFixture();
-	await (await fixture.open())[Symbol.asyncDispose]();
-	changeDatabase(fixture.address.home, "PRAGMA user_version = 1000");
-	await expect(fixture.open()).rejects.toThrow(/newer Paddock/);
-});
-
-test("a key stored before there were fingerprints is answered, except at the other kind of submission", async () => {
-	await using fixture = await openFixture();
-	await using store = await fixture.open();
-	const first = await store.submit({ rollouts: [newRollout()], idempotencyKey: "old" });
-	changeDatabase(fixture.address.home, "UPDATE submissions SET fingerprint = NULL");
-	const other = { rollouts: [newRollout({ request: request({ priority: 1 }) })], idempotencyKey: "old" };
-	expect((await store.submit(other)).rollouts[0]!.id).toBe(first.rollouts[0]!.id);
-	const batch = store.submit({ ...batchOf(["echo"], 1), idempotencyKey: "old" });
-	await expect(batch).rejects.toMatchObject({ code: "idempotency_conflict" });
 });
 
 test("a key sealed under another key file is refused, not guessed", async () => {

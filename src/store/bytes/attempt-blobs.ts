@@ -1,5 +1,5 @@
+import { type BlobName, isBlobName } from "../../model/blob.ts";
 import type { Bytes } from "./bytes.ts";
-import { checkBlobName } from "./rollout-folder.ts";
 
 /**
  * Small named results, those of each attempt apart: one that was given up may still be writing, and then writes where
@@ -14,19 +14,21 @@ export class AttemptBlobs {
 		this.#attemptOf = attemptOf;
 	}
 
-	async put(id: string, attempt: number, name: string, data: Uint8Array): Promise<void> {
-		await this.#bytes.putBlob(id, `${attempt}.${checkBlobName(name)}`, data);
+	async put(id: string, attempt: number, name: BlobName, data: Uint8Array): Promise<void> {
+		await this.#bytes.putBlob(id, `${attempt}.${name}`, data);
 	}
 
-	async get(id: string, name: string): Promise<Buffer | null> {
-		checkBlobName(name);
+	async get(id: string, name: BlobName): Promise<Buffer | null> {
 		const attempt = await this.#attemptOf(id);
 		return attempt === null ? null : await this.#bytes.getBlob(id, `${attempt}.${name}`);
 	}
 
-	async list(id: string): Promise<string[]> {
+	async list(id: string): Promise<BlobName[]> {
 		const prefix = `${await this.#attemptOf(id)}.`;
 		const names = await this.#bytes.listBlobs(id);
-		return names.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length));
+		return names
+			.filter((name) => name.startsWith(prefix))
+			.map((name) => name.slice(prefix.length))
+			.filter(isBlobName);
 	}
 }

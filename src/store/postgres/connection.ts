@@ -1,5 +1,6 @@
 import pg from "pg";
 import { messageOf, READ_TIMEOUT, UsageError } from "../../errors.ts";
+import type { Sql, SqlValue } from "../database.ts";
 import { mayBeDone } from "../patience.ts";
 
 export interface PostgresOptions {
@@ -55,6 +56,21 @@ export async function connect(options: PostgresOptions): Promise<pg.Client> {
 		const message = `PostgreSQL cannot be reached: ${messageOf(cause)}. Check PADDOCK_DATABASE_URL.`;
 		throw Object.assign(new UsageError(message, "database_unreachable"), { cause });
 	}
+}
+
+/** The questions of both databases, numbered as PostgreSQL wants it. */
+export function sqlOn(connection: Pick<pg.Pool, "query">): Sql {
+	return {
+		async all<Row extends object>(sql: string, ...values: SqlValue[]): Promise<Row[]> {
+			let count = 0;
+			return (
+				await connection.query<Row>(
+					sql.replaceAll("?", () => `$${++count}`),
+					values,
+				)
+			).rows;
+		},
+	};
 }
 
 export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient) => Promise<T>): Promise<T> {

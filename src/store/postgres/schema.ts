@@ -1,10 +1,8 @@
 import type { ClientBase } from "pg";
-import { UsageError } from "../../errors.ts";
-import { splitRequests } from "./split-requests.ts";
+import { requireVersion, SCHEMA_VERSION } from "../schema-version.ts";
 
-/** One entry per version, applied in order; the same shape as the embedded store, plus the bytes kept in rows. */
-const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] = [
-	`
+/** The same shape as the embedded store, plus the bytes kept in rows. */
+const SCHEMA = `
 	CREATE TABLE rollouts (
 		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 		id text NOT NULL UNIQUE,
@@ -12,6 +10,7 @@ const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] 
 		status text NOT NULL,
 		phase text NOT NULL,
 		attempt integer NOT NULL DEFAULT 0,
+		handed_back integer NOT NULL DEFAULT 0,
 		group_id text,
 		batch_id text,
 		created_at double precision NOT NULL,
@@ -36,7 +35,10 @@ const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] 
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
 	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
 
-	CREATE TABLE rollout_bodies (position bigint PRIMARY KEY, request text NOT NULL, summary text);
+	CREATE TABLE tasks (hash text PRIMARY KEY, body text NOT NULL);
+	CREATE TABLE rollout_bodies (
+		position bigint PRIMARY KEY, terms text NOT NULL, task_hash text NOT NULL, summary text
+	);
 	CREATE TABLE labels (
 		name text NOT NULL, value text NOT NULL, position bigint NOT NULL, PRIMARY KEY (name, value, position)
 	);
@@ -54,12 +56,15 @@ const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] 
 		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 		id text NOT NULL UNIQUE, size integer NOT NULL, created_at double precision NOT NULL, labels text NOT NULL
 	);
-	CREATE TABLE submissions (key text PRIMARY KEY, rollout_ids text NOT NULL, group_id text, batch_id text);
+	CREATE TABLE submissions (
+		key text PRIMARY KEY, rollout_ids text NOT NULL, group_id text, batch_id text, fingerprint text
+	);
 	CREATE TABLE commands (
 		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, rollout_id text NOT NULL, body text NOT NULL
 	);
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 	CREATE TABLE secrets (rollout_id text PRIMARY KEY, sealed bytea NOT NULL);
+	CREATE TABLE key_check (sealed bytea NOT NULL);
 
 	CREATE TABLE trace_chunks (
 		rollout_id text NOT NULL, attempt integer NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY,
@@ -70,35 +75,20 @@ const MIGRATIONS: readonly (string | ((client: ClientBase) => Promise<void>))[] 
 		rollout_id text NOT NULL, name text NOT NULL, n integer NOT NULL, bytes bytea NOT NULL,
 		PRIMARY KEY (rollout_id, name, n)
 	);
-	`,
-	"ALTER TABLE rollouts ADD COLUMN handed_back integer NOT NULL DEFAULT 0",
-	"ALTER TABLE submissions ADD COLUMN fingerprint text",
-	"CREATE TABLE key_check (sealed bytea NOT NULL)",
-	splitRequests,
-];
+`;
 
-/** Brings the schema to the newest version. Of several that start at once, one works and the others wait for it. */
-export async function migrate(client: ClientBase, schema: string): Promise<void> {
+/** Makes the tables of a new schema. Of several that start at once, one works and the others wait for it. */
+export async function prepare(client: ClientBase, schema: string): Promise<void> {
 	await client.query("BEGIN");
 	try {
-		await client.query("SELECT pg_advisory_xact_lock(hashtext($1))", [`paddock migrate ${schema}`]);
+		await client.query("SELECT pg_advisory_xact_lock(hashtext($1))", [`paddock prepare ${schema}`]);
 		await client.query(`CREATE SCHEMA IF NOT EXISTS "${schema}"`);
 		await client.query("CREATE TABLE IF NOT EXISTS schema_version (version integer NOT NULL)");
 		const { rows } = await client.query<{ version: number }>("SELECT version FROM schema_version");
-		const version = rows[0]?.version ?? 0;
-		if (version > MIGRATIONS.length) {
-			throw new UsageError(
-				`The database was written by a newer Paddock (version ${version}; this one knows ${MIGRATIONS.length}). Update Paddock.`,
-				"store_too_new",
-			);
-		}
-		for (const migration of MIGRATIONS.slice(version)) {
-			if (typeof migration === "string") await client.query(migration);
-			else await migration(client);
-		}
-		if (version < MIGRATIONS.length) {
-			await client.query("DELETE FROM schema_version");
-			await client.query("INSERT INTO schema_version (version) VALUES ($1)", [MIGRATIONS.length]);
+		if (rows[0]) requireVersion(rows[0].version, "The database");
+		else {
+			await client.query(SCHEMA);
+			await client.query("INSERT INTO schema_version (version) VALUES ($1)", [SCHEMA_VERSION]);
 		}
 		await client.query("COMMIT");
 	} catch (error) {

@@ -1,10 +1,10 @@
 import type pg from "pg";
 import {
-	onlyGroup,
 	type StoredSubmission,
 	type SubmissionRow,
 	type Submitted,
 	toKnown,
+	toSubmitted,
 } from "../submission.ts";
 
 /**
@@ -39,16 +39,15 @@ async function find(client: pg.PoolClient, key: string): Promise<Submitted | nul
 }
 
 async function remember(client: pg.PoolClient, submission: StoredSubmission): Promise<Submitted> {
-	const ids = submission.rollouts.map((rollout) => rollout.id);
-	const groupId = onlyGroup(submission);
-	const batchId = submission.batch?.id ?? null;
+	const submitted = toSubmitted(submission);
+	const { ids, groupId, batchId, fingerprint } = submitted;
 	if (submission.idempotencyKey !== null) {
 		await client.query(
 			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id, fingerprint) VALUES ($1, $2, $3, $4, $5)",
-			[submission.idempotencyKey, JSON.stringify(ids), groupId, batchId, submission.fingerprint],
+			[submission.idempotencyKey, JSON.stringify(ids), groupId, batchId, fingerprint],
 		);
 	}
-	return { ids, groupId, batchId, fingerprint: submission.fingerprint, fresh: true };
+	return submitted;
 }
 
 async function insertGroups(client: pg.PoolClient, { groups }: StoredSubmission): Promise<void> {

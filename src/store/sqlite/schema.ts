@@ -1,14 +1,12 @@
 import type { DatabaseSync } from "node:sqlite";
-import { UsageError } from "../../errors.ts";
-import { splitRequests } from "./split-requests.ts";
+import { requireVersion, SCHEMA_VERSION } from "../schema-version.ts";
 
 /**
- * One entry per version, applied in order. `rollouts` stays narrow so that scans and filters touch few pages; the JSON
+ * `rollouts` stays narrow so that scans and filters touch few pages; the JSON
  * (terms, summary) lives in `rollout_bodies` and is read only for rows that are handed out. What weighs most, a task
  * with its files, is in `tasks` once, however many rollouts try it.
  */
-const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
-	`
+const SCHEMA = `
 	CREATE TABLE rollouts (
 		position INTEGER PRIMARY KEY AUTOINCREMENT,
 		id TEXT NOT NULL UNIQUE,
@@ -16,6 +14,7 @@ const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
 		status TEXT NOT NULL,
 		phase TEXT NOT NULL,
 		attempt INTEGER NOT NULL DEFAULT 0,
+		handed_back INTEGER NOT NULL DEFAULT 0,
 		group_id TEXT,
 		batch_id TEXT,
 		created_at REAL NOT NULL,
@@ -40,7 +39,10 @@ const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
 	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
 
-	CREATE TABLE rollout_bodies (position INTEGER PRIMARY KEY, request TEXT NOT NULL, summary TEXT) STRICT;
+	CREATE TABLE tasks (hash TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
+	CREATE TABLE rollout_bodies (
+		position INTEGER PRIMARY KEY, terms TEXT NOT NULL, task_hash TEXT NOT NULL, summary TEXT
+	) STRICT;
 
 	CREATE TABLE labels (
 		name TEXT NOT NULL, value TEXT NOT NULL, position INTEGER NOT NULL,
@@ -64,7 +66,7 @@ const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
 	) STRICT;
 
 	CREATE TABLE submissions (
-		key TEXT PRIMARY KEY, rollout_ids TEXT NOT NULL, group_id TEXT, batch_id TEXT
+		key TEXT PRIMARY KEY, rollout_ids TEXT NOT NULL, group_id TEXT, batch_id TEXT, fingerprint TEXT
 	) STRICT, WITHOUT ROWID;
 
 	CREATE TABLE commands (
@@ -73,11 +75,7 @@ const MIGRATIONS: readonly (string | ((database: DatabaseSync) => void))[] = [
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
-	`,
-	"ALTER TABLE rollouts ADD COLUMN handed_back INTEGER NOT NULL DEFAULT 0",
-	"ALTER TABLE submissions ADD COLUMN fingerprint TEXT",
-	splitRequests,
-];
+`;
 
 /** Settings every connection needs, whichever thread opens it. */
 export function configure(database: DatabaseSync): void {
@@ -93,23 +91,14 @@ export function configure(database: DatabaseSync): void {
 	`);
 }
 
-/** Brings the file to the newest version. Several processes may do this at once: the write lock lets one through. */
-export function migrate(database: DatabaseSync): void {
-	if (versionOf(database) === MIGRATIONS.length) return;
+/** Makes the tables of a new file. Several processes may do this at once: the write lock lets one through. */
+export function prepare(database: DatabaseSync): void {
+	if (versionOf(database) === SCHEMA_VERSION) return;
 	database.exec("BEGIN IMMEDIATE");
 	try {
 		const version = versionOf(database);
-		if (version > MIGRATIONS.length) {
-			throw new UsageError(
-				`The store was written by a newer Paddock (version ${version}; this one knows ${MIGRATIONS.length}). Update Paddock or choose another PADDOCK_HOME.`,
-				"store_too_new",
-			);
-		}
-		for (const migration of MIGRATIONS.slice(version)) {
-			if (typeof migration === "string") database.exec(migration);
-			else migration(database);
-		}
-		database.exec(`PRAGMA user_version = ${MIGRATIONS.length}`);
+		if (version === 0) database.exec(`${SCHEMA} PRAGMA user_version = ${SCHEMA_VERSION}`);
+		else requireVersion(version, "The store below PADDOCK_HOME");
 		database.exec("COMMIT");
 	} catch (error) {
 		if (database.isTransaction) database.exec("ROLLBACK");

@@ -1,12 +1,12 @@
 import type { EventBody } from "../../model/event.ts";
 import type { Batch, Group } from "../../model/rollout.ts";
 import {
-	onlyGroup,
 	type StoredRollout,
 	type StoredSubmission,
 	type SubmissionRow,
 	type Submitted,
 	toKnown,
+	toSubmitted,
 } from "../submission.ts";
 import type { Statements } from "./statements.ts";
 
@@ -32,20 +32,18 @@ function find(sql: Statements, key: string): Submitted | null {
 }
 
 function remember(sql: Statements, submission: StoredSubmission): Submitted {
-	const ids = submission.rollouts.map((rollout) => rollout.id);
-	const groupId = onlyGroup(submission);
-	const batchId = submission.batch?.id ?? null;
+	const submitted = toSubmitted(submission);
 	if (submission.idempotencyKey !== null) {
 		sql.run(
 			"INSERT INTO submissions (key, rollout_ids, group_id, batch_id, fingerprint) VALUES (?, ?, ?, ?, ?)",
 			submission.idempotencyKey,
-			JSON.stringify(ids),
-			groupId,
-			batchId,
-			submission.fingerprint,
+			JSON.stringify(submitted.ids),
+			submitted.groupId,
+			submitted.batchId,
+			submitted.fingerprint,
 		);
 	}
-	return { ids, groupId, batchId, fingerprint: submission.fingerprint, fresh: true };
+	return submitted;
 }
 
 function insertGroup(sql: Statements, group: Group): void {

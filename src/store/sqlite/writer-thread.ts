@@ -50,9 +50,8 @@ function carryOut(order: WriteOrder): WriteAnswer {
 		const method = writes[order.method] as (...values: unknown[]) => unknown;
 		const value = method.apply(writes, order.values);
 		database.exec("RELEASE one");
-		return { ticket: order.ticket, value, touched: writes.takeTouched() };
+		return { ticket: order.ticket, value };
 	} catch (error) {
-		writes.takeTouched();
 		// A full disk undoes the whole transaction by itself: then everybody fails.
 		if (!database.isTransaction) throw error;
 		database.exec("ROLLBACK TO one; RELEASE one");

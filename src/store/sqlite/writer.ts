@@ -1,7 +1,7 @@
 import { Worker } from "node:worker_threads";
 import type { SqliteWrites } from "./writes.ts";
 
-type Method = Exclude<keyof SqliteWrites, "takeTouched">;
+type Method = keyof SqliteWrites;
 
 export interface WriteOrder {
 	ticket: number;
@@ -10,7 +10,7 @@ export interface WriteOrder {
 }
 
 export type WriteAnswer =
-	| { ticket: number; value: unknown; touched: [string, number][] }
+	| { ticket: number; value: unknown }
 	| { ticket: number; error: string; errcode: number | undefined };
 
 interface Waiting {
@@ -22,13 +22,11 @@ interface Waiting {
 export class SqliteWriter implements AsyncDisposable {
 	readonly #thread: Worker;
 	readonly #waiting = new Map<number, Waiting>();
-	readonly #onTouched: (id: string, revision: number) => void;
 	readonly #gone: Promise<void>;
 	#tickets = 0;
 	#broken: Error | null = null;
 
-	constructor(file: string, onTouched: (id: string, revision: number) => void) {
-		this.#onTouched = onTouched;
+	constructor(file: string) {
 		// The thread's file has the extension of this one: TypeScript in development, JavaScript when published.
 		const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 		const entry = new URL(`./writer-thread.${extension}`, import.meta.url);
@@ -74,9 +72,6 @@ export class SqliteWriter implements AsyncDisposable {
 			else waiting?.resolve(answer.value);
 		}
 		if (this.#waiting.size === 0) this.#thread.unref();
-		for (const answer of answers) {
-			if ("touched" in answer) for (const [id, revision] of answer.touched) this.#onTouched(id, revision);
-		}
 	}
 
 	#break(error: Error): void {

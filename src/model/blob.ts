@@ -1,0 +1,15 @@
+const BLOB_NAMES = [
+	"transcript.json",
+	"files.json",
+	"diff.patch",
+	"agent.log",
+	"verifier.stdout",
+	"verifier.stderr",
+] as const;
+
+/** The small named results a rollout may leave. Whoever asks for one that nobody writes is told by the compiler. */
+export type BlobName = (typeof BLOB_NAMES)[number];
+
+export function isBlobName(name: string): name is BlobName {
+	return (BLOB_NAMES as readonly string[]).includes(name);
+}

@@ -1,0 +1,39 @@
+import type { Rollout, RolloutRow } from "../model/rollout.ts";
+import type { Changed } from "./announcer.ts";
+import type { RolloutColumns } from "./rows.ts";
+import type { AbortTarget, RolloutFilter } from "./store.ts";
+import type { StoredSubmission, Submitted } from "./submission.ts";
+import type { Step } from "./transitions.ts";
+
+export type SqlValue = string | number | null | Uint8Array;
+
+/** Asks a database; values stand where the text has question marks. */
+export interface Sql {
+	all<Row extends object>(sql: string, ...values: SqlValue[]): Promise<Row[]>;
+}
+
+/**
+ * What a store rests on. What it decides is the same everywhere: `Reads` asks, `transitions.ts` decides; a database
+ * knows how to find, to lock and to write.
+ */
+export interface Database extends AsyncDisposable {
+	readonly sql: Sql;
+	/** The rollouts that match, by position from the cursor on, at most `limit`. */
+	list(
+		filter: RolloutFilter,
+		page: { cursor: number | null; oldest: boolean; limit: number },
+	): Promise<RolloutColumns[]>;
+	/** In the order asked for; unknown ids are left out. */
+	some(ids: string[]): Promise<RolloutRow[]>;
+
+	/** All of it or nothing, or what came before with the same key. */
+	submit(submission: StoredSubmission): Promise<Submitted>;
+	/** Takes a step on each rollout of the target that it applies to, in one transaction; announces what it committed. */
+	change(target: AbortTarget, step: Step): Promise<Changed[]>;
+	/** A step whose rollout is handed out: were reading it to fail alone, an attempt would count that nobody makes. */
+	begin(id: string, worker: string): Promise<Rollout | null>;
+	/** Erases commands that have been obeyed, unless another attempt has begun. */
+	dropCommands(id: string, attempt: number, through: number): Promise<void>;
+	/** Calls back soon after anything about the rollout changed, in whatever process. */
+	watch(id: string, onChange: () => void): Disposable;
+}

@@ -1,0 +1,81 @@
+import type pg from "pg";
+import type { Rollout, RolloutRow } from "../../model/rollout.ts";
+import type { Announcer, Changed } from "../announcer.ts";
+import type { Database, Sql } from "../database.ts";
+import { type RolloutColumns, toRow } from "../rows.ts";
+import type { AbortTarget, RolloutFilter } from "../store.ts";
+import type { StoredSubmission, Submitted } from "../submission.ts";
+import type { Step } from "../transitions.ts";
+import { clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
+import { listRows } from "./list.ts";
+import { PostgresListener } from "./listener.ts";
+import { PostgresWrites } from "./writes.ts";
+
+/** One PostgreSQL schema, shared by many machines. */
+export class PostgresDatabase implements Database {
+	readonly sql: Sql;
+	readonly #pool: pg.Pool;
+	readonly #writes: PostgresWrites;
+	readonly #announcer: Announcer;
+	readonly #listener: PostgresListener;
+
+	constructor(connection: PostgresOptions, pool: pg.Pool, announcer: Announcer) {
+		const channel = `paddock_${connection.schema}`;
+		this.sql = sqlOn(pool);
+		this.#pool = pool;
+		this.#writes = new PostgresWrites(pool, channel);
+		this.#announcer = announcer;
+		this.#listener = new PostgresListener(clientConfig(connection), channel, {
+			payload: (payload) => {
+				const [id, revision] = payload.split(" ");
+				announcer.changed(id!, Number(revision));
+			},
+			connected: () => announcer.missed(),
+		});
+	}
+
+	list(
+		filter: RolloutFilter,
+		page: { cursor: number | null; oldest: boolean; limit: number },
+	): Promise<RolloutColumns[]> {
+		return listRows(this.sql, filter, page);
+	}
+
+	async some(ids: string[]): Promise<RolloutRow[]> {
+		const { rows } = await this.#pool.query<RolloutColumns>(
+			`SELECT r.*, b.terms FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
+			JOIN rollouts r ON r.id = asked.id JOIN rollout_bodies b ON b.position = r.position ORDER BY asked.place`,
+			[ids],
+		);
+		return rows.map(toRow);
+	}
+
+	submit(submission: StoredSubmission): Promise<Submitted> {
+		return this.#writes.submit(submission);
+	}
+
+	async change(target: AbortTarget, step: Step): Promise<Changed[]> {
+		return this.#announcer.announce(await this.#writes.change(target, step));
+	}
+
+	async begin(id: string, worker: string): Promise<Rollout | null> {
+		const { changed, rollout } = await this.#writes.begin(id, worker);
+		this.#announcer.announce(changed);
+		return rollout;
+	}
+
+	dropCommands(id: string, attempt: number, through: number): Promise<void> {
+		return this.#writes.dropCommands(id, attempt, through);
+	}
+
+	watch(id: string, onChange: () => void): Disposable {
+		this.#listener.start();
+		return this.#announcer.watch(id, null, onChange);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await this.#listener[Symbol.asyncDispose]();
+		await this.#writes.settled();
+		await this.#pool.end();
+	}
+}

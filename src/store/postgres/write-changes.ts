@@ -1,0 +1,90 @@
+import type pg from "pg";
+import type { Changed } from "../announcer.ts";
+import type { Change } from "../transitions.ts";
+
+/**
+ * Writes what steps made of locked rollouts, and tells other processes at the commit; in as many statements for
+ * thousands as for one. A rollout may come more than once only with events.
+ */
+export async function writeChanges(
+	client: pg.PoolClient,
+	channel: string,
+	changes: Change[],
+): Promise<Changed[]> {
+	await insertEvents(client, changes);
+	const revisions = await updateRollouts(client, channel, changes);
+	await keepBodies(client, changes);
+	return changes.map(({ head: { id, status, attempt }, events }) => ({
+		...{ id, status, attempt, events },
+		revision: revisions.get(id)!,
+	}));
+}
+
+async function insertEvents(client: pg.PoolClient, changes: Change[]): Promise<void> {
+	const rows = changes.flatMap(({ head, transition, events }) =>
+		transition.events.map((event, index) => ({
+			rollout: head.position,
+			seq: events[index]!.seq,
+			at: events[index]!.at,
+			body: JSON.stringify(event),
+		})),
+	);
+	if (rows.length === 0) return;
+	await client.query(
+		`INSERT INTO events (rollout, seq, at, body)
+		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::double precision[], $4::text[])`,
+		[
+			rows.map((row) => row.rollout),
+			rows.map((row) => row.seq),
+			rows.map((row) => row.at),
+			rows.map((row) => row.body),
+		],
+	);
+}
+
+/** One statement for all that change alike; answers the new revisions. */
+async function updateRollouts(
+	client: pg.PoolClient,
+	channel: string,
+	changes: Change[],
+): Promise<Map<string, number>> {
+	const latest = [...new Map(changes.map((change) => [change.head.id, change])).values()];
+	const alike = Map.groupBy(latest, ({ transition }) => JSON.stringify(transition.set));
+	const revisions = new Map<string, number>();
+	for (const some of alike.values()) {
+		const set = Object.entries(some[0]!.transition.set);
+		const { rows } = await client.query<{ id: string; revision: number }>(
+			`WITH changed AS (
+				UPDATE rollouts SET ${set.map(([column], index) => `${column} = $${index + 4}, `).join("")}
+					last_seq = given.seq, revision = revision + 1
+				FROM unnest($1::bigint[], $2::integer[]) AS given (position, seq)
+				WHERE rollouts.position = given.position RETURNING id, revision
+			) SELECT id, revision, pg_notify($3, id || ' ' || revision) FROM changed`,
+			[
+				some.map(({ head }) => head.position),
+				some.map(({ head }) => head.last_seq),
+				channel,
+				...set.map(([, value]) => value),
+			],
+		);
+		for (const { id, revision } of rows) revisions.set(id, revision);
+	}
+	return revisions;
+}
+
+async function keepBodies(client: pg.PoolClient, changes: Change[]): Promise<void> {
+	for (const { head, transition } of changes) {
+		if (transition.summary !== undefined) {
+			const keep = "UPDATE rollout_bodies SET summary = $2 WHERE position = $1";
+			await client.query(keep, [head.position, transition.summary]);
+		}
+		if (transition.command !== undefined) {
+			const post = "INSERT INTO commands (rollout_id, body) VALUES ($1, $2)";
+			await client.query(post, [head.id, transition.command]);
+		}
+	}
+	const ended = changes.filter(({ head }) => head.status === "done").map(({ head }) => head.id);
+	if (ended.length === 0) return;
+	await client.query("DELETE FROM secrets WHERE rollout_id = ANY($1)", [ended]);
+	await client.query("DELETE FROM commands WHERE rollout_id = ANY($1)", [ended]);
+}
