@@ -49,6 +49,8 @@ export async function solve(
 		},
 		onStop: (stop) => halt.halt(stop),
 	});
+	// Whatever halts it, the engine stops generating at once; the agent's own end and the evidence may take their time.
+	void halt.halted.then(() => tap.revoke());
 	using _abort = halt.on(signal, { type: "aborted" });
 	using _clock = halt.on(AbortSignal.timeout(toTimerMs(request.task.clocks.agentS * 1000)), {
 		type: "timeout",

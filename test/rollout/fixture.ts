@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Agent, AgentRun, BootedAgent } from "../../src/agent/agent.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
+import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import { newId } from "../../src/model/id.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import type { Task } from "../../src/model/task.ts";
@@ -30,6 +31,7 @@ export interface Stage extends AsyncDisposable {
 export interface PlayOptions {
 	change?: (deps: Deps) => Deps;
 	stop?: AbortSignal;
+	endpoint?: EndpointSpec;
 }
 
 export async function openStage(agent: Agent): Promise<Stage> {
@@ -55,8 +57,9 @@ export async function openStage(agent: Agent): Promise<Stage> {
 		store,
 		ready,
 		deps,
-		async play(task, { change = (same: Deps) => same, stop = new AbortController().signal } = {}) {
-			const request = requestOf(task);
+		async play(task, options = {}) {
+			const { change = (same: Deps) => same, stop = new AbortController().signal, endpoint } = options;
+			const request = requestOf(task, endpoint);
 			const id = newId("ro");
 			await store.submit({ rollouts: [{ id, request }], groups: [] });
 			const rollout = await store.begin(id, "test");
@@ -68,8 +71,11 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	};
 }
 
-export function requestOf(task: Task): RolloutRequest {
-	return RolloutRequest.parse({ task, endpoint: { type: "policy", policy: "noop" } });
+export function requestOf(
+	task: Task,
+	endpoint: EndpointSpec = { type: "policy", policy: "noop" },
+): RolloutRequest {
+	return RolloutRequest.parse({ task, endpoint });
 }
 
 /** An agent that runs `script` in the workdir, whatever it is told. */
