@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { existsSync } from "node:fs";
 import * as nodeModule from "node:module";
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -13,12 +14,14 @@ if (isNodeNewEnough()) {
 	setFlagsFromString("--semi-space-growth-factor=1");
 	nodeModule.enableCompileCache(join(homedir(), ".cache", "paddock", "compiled"));
 	stopWithStarter();
-	await import("../src/main.ts");
+	// A checkout runs its sources; the package has none and carries what was built of them.
+	const sources = new URL("../src/main.ts", import.meta.url);
+	await import(existsSync(sources) ? sources.href : new URL("../dist/main.js", import.meta.url).href);
 } else {
 	const node = findBundledNode();
 	if (node === null) {
 		process.stderr.write(
-			`paddock: needs Node 24, this is ${process.version}; run "npm install" in its folder, which brings one along.\n`,
+			`paddock: needs Node 24 or newer, this is ${process.version}; "npm install --ignore-scripts=false" in its folder brings one along.\n`,
 		);
 		process.exit(2);
 	}

@@ -1,4 +1,4 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -12,10 +12,21 @@ export function isNodeNewEnough(version = process.versions.node) {
 	return Number.parseInt(version, 10) >= OLDEST;
 }
 
-/** The Node that came along as a dependency, or null before `npm install`. */
+/** The Node that came along as a dependency, beside us or further up; null when npm has not installed it. */
 export function findBundledNode(root = ROOT) {
 	const places = ["node/bin/node", ".bin/node", "node/bin/node.exe"];
-	return places.map((place) => join(root, "node_modules", place)).find(existsSync) ?? null;
+	const folders = [];
+	for (let folder = root; ; folder = dirname(folder)) {
+		folders.push(join(folder, "node_modules"));
+		if (folder === dirname(folder)) break;
+	}
+	const found = folders.flatMap((folder) => places.map((place) => join(folder, place))).filter(existsSync);
+	return found.find((node) => isNodeNewEnough(versionOf(node))) ?? null;
+}
+
+function versionOf(node) {
+	const { stdout } = spawnSync(node, ["--version"], { encoding: "utf8" });
+	return (stdout ?? "").trim().replace(/^v/, "") || "0";
 }
 
 /** Where to get a new enough Node from: this one, the bundled one, or null. */

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { findBundledNode, isNodeNewEnough, ROOT } from "./node24.mjs";
+import { findBundledNode, ROOT } from "./node24.mjs";
 import { PYTHON_FOLDER, PYTHON_PACKAGES, RUN_PARTS, SYSTEM_FOLDERS, TEST_PARTS } from "./system-packages.mjs";
 
 /** Brings whatever is missing; silent and quick when nothing is. Ends the process with one clear message when it cannot. */
@@ -73,10 +73,7 @@ function installedLock() {
 /** Both come by install scripts, which npm may have been told not to run. */
 function binariesArePresent() {
 	const opencode = join(ROOT, "node_modules", "opencode-ai", "bin", "opencode.exe");
-	const node = findBundledNode();
-	if (!existsSync(opencode) || node === null) return false;
-	const version = spawnSync(node, ["--version"], { encoding: "utf8" }).stdout ?? "";
-	return isNodeNewEnough(version.trim().replace(/^v/, ""));
+	return existsSync(opencode) && findBundledNode() !== null;
 }
 
 function lockKnowsThisPlatform() {

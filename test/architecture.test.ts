@@ -3,7 +3,7 @@ import { dirname, join, relative } from "node:path/posix";
 import { describe, expect, test } from "vitest";
 
 /** What every folder may use besides what its line says. */
-const EVERYWHERE = ["errors.ts", "log.ts"];
+const EVERYWHERE = ["errors.ts", "log.ts", "version.ts"];
 
 /**
  * What each folder (or file) of src/ may import, besides itself: a folder means all of it, a path that one file.
@@ -63,6 +63,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"backends.ts",
 			"agent/agent.ts",
 			"gateway/catalog.ts",
+			"host/binary.ts",
 			"sandbox/sandbox.ts",
 			"sandbox/e2b/template.ts",
 			"task",
@@ -81,6 +82,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	"config.ts": ["model"],
 	"errors.ts": ["model"],
 	"log.ts": [],
+	"version.ts": [],
+	"embed.ts": ["model", "task", "config.ts", "paddock.ts", "server"],
 };
 
 const ROOT = new URL("../src/", import.meta.url).pathname;

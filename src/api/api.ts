@@ -30,9 +30,6 @@ import {
 	listFiles,
 } from "./trace.ts";
 
-/** The contract's version: the first number moves when a caller would break. */
-export const API_VERSION = "1.0.0";
-
 /** The whole contract, in the order the documentation shows it. */
 export const routes: readonly Route[] = [
 	createRollouts,

@@ -1,4 +1,5 @@
 import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
+import { VERSION } from "../version.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { doctor } from "./doctor.ts";
@@ -15,7 +16,6 @@ import { show } from "./show/show.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
 import { printable } from "./terminal/style.ts";
-import { VERSION } from "./version.ts";
 import { worker } from "./worker.ts";
 
 export const COMMANDS: readonly Command[] = [

@@ -1,20 +1,20 @@
 import { execFile } from "node:child_process";
 import { accessSync, constants, existsSync } from "node:fs";
 import { availableParallelism, totalmem } from "node:os";
-import { dirname, join } from "node:path";
-import { fileURLToPath } from "node:url";
+import { dirname } from "node:path";
 import { promisify } from "node:util";
 import { Backends } from "../backends.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { listEndpoints } from "../gateway/catalog.ts";
+import { findAgentBinary } from "../host/binary.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
+import { VERSION } from "../version.ts";
 import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { openHere } from "./open.ts";
 import { showBytes } from "./terminal/figures.ts";
 import { type Paint, paintFor } from "./terminal/style.ts";
-import { VERSION } from "./version.ts";
 
 const run = promisify(execFile);
 
@@ -57,7 +57,7 @@ async function examine(config: Config): Promise<Report> {
 			},
 			{ name: "memory", ok: true, detail: showBytes(totalmem()) },
 			{ name: "node", ok: true, detail: process.version },
-			await versionOf("opencode", opencodePath(), ["--version"], "npm install"),
+			await agentVersion(),
 			await versionOf("rg", "rg", ["--version"], "install ripgrep, e.g. apt-get install ripgrep"),
 			await versionOf("git", "git", ["--version"], "install git, e.g. apt-get install git"),
 			dataFolder(config.home),
@@ -72,6 +72,14 @@ async function examine(config: Config): Promise<Report> {
 	};
 }
 
+async function agentVersion(): Promise<Check> {
+	try {
+		return await versionOf("opencode", findAgentBinary(), ["--version"], "npm install");
+	} catch (error) {
+		return { name: "opencode", ok: false, detail: messageOf(error), fix: "npm install" };
+	}
+}
+
 async function versionOf(name: string, file: string, args: string[], fix: string): Promise<Check> {
 	try {
 		const { stdout } = await run(file, args, { timeout: 20_000 });
@@ -80,11 +88,6 @@ async function versionOf(name: string, file: string, args: string[], fix: string
 		const code = (error as NodeJS.ErrnoException).code;
 		return { name, ok: false, detail: code === "ENOENT" ? "not found" : `does not run (${code})`, fix };
 	}
-}
-
-function opencodePath(): string {
-	const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
-	return join(root, "node_modules", ".bin", "opencode");
 }
 
 function dataFolder(home: string): Check {

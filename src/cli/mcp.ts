@@ -10,7 +10,7 @@ export const mcp: Command = {
 	options: { concurrency: { value: "<number>", help: "rollouts at a time (default: the number of cores)" } },
 	examples: [
 		{
-			line: `{"mcpServers": {"paddock": {"command": "npx", "args": ["paddock", "mcp"]}}}`,
+			line: `{"mcpServers": {"paddock": {"command": "npx", "args": ["-y", "paddock-rollouts", "mcp"]}}}`,
 			says: "a client's configuration",
 		},
 	],

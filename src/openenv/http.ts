@@ -1,11 +1,11 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { z } from "zod";
-import { API_VERSION } from "../api/api.ts";
 import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
 import { type Body, readBody } from "../tools/body.ts";
 import { openToolbox, toJsonSchema } from "../tools/toolbox.ts";
+import { VERSION } from "../version.ts";
 import type { Environment } from "./environment.ts";
 import { CallToolAction, Observation, parseAction, ResetBody, State, StepBody } from "./frames.ts";
 import { registerPaths } from "./openapi.ts";
@@ -24,7 +24,7 @@ const METADATA = {
 	description:
 		"Runs the OpenCode coding agent on tasks in sandboxes, verifies in a clean box, and returns reward, exact tokens, transcript and files.",
 	readme_content: null,
-	version: API_VERSION,
+	version: VERSION,
 	author: null,
 	documentation_url: null,
 };

@@ -1,6 +1,6 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { API_VERSION } from "../api/api.ts";
 import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
+import { VERSION } from "../version.ts";
 import type { Door } from "./door.ts";
 import { mount } from "./mount.ts";
 
@@ -17,7 +17,7 @@ export function mountMachine(app: OpenAPIHono, door: Door): void {
 			paddock.workers(),
 		]);
 		return {
-			version: API_VERSION,
+			version: VERSION,
 			uptimeS: (performance.now() - startedAt) / 1000,
 			rollouts,
 			queueDepth,
@@ -32,5 +32,5 @@ export function mountMachine(app: OpenAPIHono, door: Door): void {
 }
 
 export function mountHealth(app: OpenAPIHono): void {
-	mount(app, getHealth, async () => ({ status: "ok" as const, version: API_VERSION }));
+	mount(app, getHealth, async () => ({ status: "ok" as const, version: VERSION }));
 }

@@ -1,5 +1,6 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
-import { API_VERSION, routes } from "../api/api.ts";
+import { routes } from "../api/api.ts";
+import { VERSION } from "../version.ts";
 import { toOpenApiRoute } from "./mount.ts";
 
 export type OpenApiDocument = ReturnType<OpenAPIHono["getOpenAPI31Document"]>;
@@ -8,7 +9,7 @@ const INFO = {
 	openapi: "3.1.0",
 	info: {
 		title: "Paddock",
-		version: API_VERSION,
+		version: VERSION,
 		description:
 			"Runs the OpenCode coding agent on tasks, in sandboxes, against any model; hands back the reward, the exact tokens, the transcript and the files.",
 	},

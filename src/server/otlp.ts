@@ -1,5 +1,5 @@
-import { API_VERSION } from "../api/api.ts";
 import type { Log } from "../log.ts";
+import { VERSION } from "../version.ts";
 import type { Exporter, Span } from "./telemetry.ts";
 
 const POST_TIMEOUT_MS = 10_000;
@@ -67,7 +67,7 @@ function toOtlp(spans: Span[], service: string) {
 		resourceSpans: [
 			{
 				resource: { attributes: toAttributes({ "service.name": service }) },
-				scopeSpans: [{ scope: { name: "paddock", version: API_VERSION }, spans: spans.map(toOtlpSpan) }],
+				scopeSpans: [{ scope: { name: "paddock", version: VERSION }, spans: spans.map(toOtlpSpan) }],
 			},
 		],
 	};

@@ -1,9 +1,9 @@
 import type { Tool as ListedTool } from "@modelcontextprotocol/sdk/types.js";
-import { API_VERSION } from "../api/api.ts";
+import { VERSION } from "../version.ts";
 import { toJsonSchema } from "./toolbox.ts";
 import type { Tool } from "./tools.ts";
 
-export const SERVER_INFO = { name: "paddock", title: "Paddock", version: API_VERSION };
+export const SERVER_INFO = { name: "paddock", title: "Paddock", version: VERSION };
 
 /** A tool as MCP lists it; OpenEnv's bare JSON-RPC lists the same. */
 export function toListedTool(tool: Tool): ListedTool {

@@ -2,15 +2,14 @@
  * Runs a rollout over MCP with the official client, watches its progress, cancels a second one, and drives a third in
  * short calls. Exits non-zero when anything is not as it says.
  *
- *   npx paddock mcp is started by itself; or: node examples/mcp/run.ts http://127.0.0.1:8000/mcp
+ *   node examples/mcp/run.mjs                              starts `paddock mcp` itself; any Node from 20 on
+ *   node examples/mcp/run.mjs http://127.0.0.1:8000/mcp    talks to a running `paddock serve`
  */
 import assert from "node:assert/strict";
 import { fileURLToPath } from "node:url";
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-
-type Answer = Record<string, unknown>;
 
 const HELLO = {
 	endpoint: "scripted",
@@ -33,10 +32,10 @@ try {
 	await client.close();
 }
 
-async function runWithProgress(): Promise<void> {
-	const reports: string[] = [];
+async function runWithProgress() {
+	const reports = [];
 	const result = await call("run_rollout", HELLO, {
-		onprogress: ({ message }: { message?: string | undefined }) => {
+		onprogress: ({ message }) => {
 			if (message !== undefined && message !== reports.at(-1)) console.log(`  ${message}`);
 			if (message !== undefined) reports.push(message);
 		},
@@ -50,12 +49,12 @@ async function runWithProgress(): Promise<void> {
 	console.log(`run_rollout: reward ${result.reward} after ${result.wall_s} s`);
 }
 
-async function cancelMidWay(): Promise<void> {
+async function cancelMidWay() {
 	const task = { ...ENDLESS, idempotency_key: crypto.randomUUID() };
 	const cancel = new AbortController();
 	const cancelled = call("run_rollout", task, {
 		signal: cancel.signal,
-		onprogress: ({ message }: { message?: string | undefined }) => {
+		onprogress: ({ message }) => {
 			if (message?.startsWith("agent") && message.includes("model call")) cancel.abort("seen enough");
 		},
 	});
@@ -67,14 +66,14 @@ async function cancelMidWay(): Promise<void> {
 	console.log("run_rollout: cancelled while the agent worked, and aborted");
 }
 
-async function startPollAbortFinalize(): Promise<void> {
+async function startPollAbortFinalize() {
 	const { rollout_id } = await call("start_rollout", ENDLESS);
-	let cursor: unknown = 0;
-	for (let seen: unknown[] = []; !seen.includes("call-end"); ) {
+	let cursor = 0;
+	for (let seen = []; !seen.includes("call-end"); ) {
 		const page = await call("subscribe_events", { rollout_id, cursor, wait_s: 20 });
 		assert.equal(page.done, false, "the endless task does not end by itself");
 		cursor = page.next_cursor;
-		seen = (page.events as { type: string }[]).map((event) => event.type);
+		seen = page.events.map((event) => event.type);
 	}
 	const state = await call("get_state", { rollout_id });
 	assert.equal(state.status, "running");
@@ -87,24 +86,17 @@ async function startPollAbortFinalize(): Promise<void> {
 	console.log(`start, poll, abort, finalize: ended ${Date.now() - abortedAt} ms after the abort`);
 }
 
-async function call(name: string, value: Answer, options: object = {}): Promise<Answer> {
+async function call(name, value, options = {}) {
 	const result = await client.callTool({ name, arguments: value }, undefined, {
 		resetTimeoutOnProgress: true,
 		...options,
 	});
 	assert.ok(!result.isError, JSON.stringify(result.content));
-	return result.structuredContent as Answer;
+	return result.structuredContent;
 }
 
-function startOurOwn(): StdioClientTransport {
+function startOurOwn() {
 	const paddock = fileURLToPath(new URL("../../bin/paddock.mjs", import.meta.url));
-	const env = Object.fromEntries(
-		Object.entries(process.env).flatMap(([name, value]) => (value ? [[name, value]] : [])),
-	);
-	return new StdioClientTransport({
-		command: process.execPath,
-		args: [paddock, "mcp"],
-		env,
-		stderr: "inherit",
-	});
+	const command = { command: process.execPath, args: [paddock, "mcp"] };
+	return new StdioClientTransport({ ...command, env: { ...process.env }, stderr: "inherit" });
 }
