@@ -3,7 +3,7 @@ Trains a model with TRL's GRPO trainer on rollouts of a coding agent.
 
     pip install ./python "trl[vllm]"
     vllm serve Qwen/Qwen3-0.6B --port 8001 --enable-auto-tool-choice --tool-call-parser hermes \
-        --logprobs-mode processed_logprobs --return-tokens-as-token-ids
+        --logprobs-mode processed_logprobs
     paddock serve                                                        # on a machine that reaches the engine
     python3 examples/training/grpo.py http://127.0.0.1:8000 --engine http://127.0.0.1:8001/v1
 
@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("url", nargs="?", default="http://127.0.0.1:8000")
     parser.add_argument("--engine", help="OpenAI-compatible address of the engine")
     parser.add_argument("--model", default="Qwen/Qwen3-0.6B")
+    parser.add_argument("--cpu", action="store_true", help="train without a GPU")
     parser.add_argument("--dry-run", action="store_true")
     arguments = parser.parse_args()
     client = Client(arguments.url)
@@ -53,17 +54,26 @@ def main() -> None:
     elif arguments.engine is None:
         sys.exit("--engine is needed to train; --dry-run does without")
     else:
-        train(client, Endpoint.url(arguments.engine, arguments.model, dialect="vllm"), arguments.model)
+        endpoint = Endpoint.url(
+            arguments.engine, arguments.model, dialect="vllm", logprobs_mode="processed_logprobs"
+        )
+        train(client, endpoint, arguments.model, on_cpu=arguments.cpu)
 
 
-def train(client: Client, endpoint: Endpoint, model: str) -> None:
+def train(client: Client, endpoint: Endpoint, model: str, *, on_cpu: bool) -> None:
     """The rollout function brings the tokens and the reward; the reward function only passes the reward on."""
     trainer = GRPOTrainer(
         model=model,
         train_dataset=Dataset.from_dict({"prompt": list(TASKS)}),
         reward_funcs=reward_func,
         rollout_func=rollout_func(client, TASKS, endpoint=endpoint, untrainable="mask", max_completion_tokens=8192),
-        args=GRPOConfig(num_generations=GENERATIONS, per_device_train_batch_size=GENERATIONS, max_steps=10),
+        args=GRPOConfig(
+            num_generations=GENERATIONS,
+            per_device_train_batch_size=GENERATIONS,
+            max_steps=10,
+            use_cpu=on_cpu,
+            bf16=not on_cpu,
+        ),
     )
     trainer.train()
 

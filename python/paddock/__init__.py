@@ -2,7 +2,7 @@
 
 from .aio import AsyncClient
 from .client import Batch, Client, Group, Rows, rows
-from .errors import ApiError, BrokenSample, ConnectionLost, NotFinished, PaddockError, Untrainable
+from .errors import ApiError, BrokenSample, ConnectionLost, NotFinished, NothingToTrain, PaddockError, Untrainable
 from .model import (
     BatchSummary,
     Certificate,
@@ -40,6 +40,7 @@ __all__ = [
     "GroupSummary",
     "Member",
     "NotFinished",
+    "NothingToTrain",
     "PaddockError",
     "Result",
     "Row",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 
@@ -52,6 +53,20 @@ class Untrainable(PaddockError):
         super().__init__(f"no row can be made of {rollout_id}: {'; '.join(reasons)}")
         self.rollout_id = rollout_id
         self.reasons = tuple(reasons)
+
+
+class NothingToTrain(PaddockError):
+    """Not one rollout of a batch has a token to train on. A step on it would do nothing, and say nothing."""
+
+    def __init__(self, skipped: Sequence[Untrainable]) -> None:
+        super().__init__(f"none of the {len(skipped)} rollouts can be trained on: {count_reasons(skipped)}")
+        self.skipped = tuple(skipped)
+
+
+def count_reasons(skipped: Sequence[Untrainable]) -> str:
+    """Each reason once, the commonest first, with how many rollouts it keeps out."""
+    counts = Counter(reason for rollout in skipped for reason in rollout.reasons)
+    return "; ".join(f"{count} × {reason}" for reason, count in counts.most_common(5))
 
 
 class BrokenSample(PaddockError):

@@ -104,15 +104,33 @@ class Endpoint:
         model: str | None = None,
         api_key: str | None = None,
         dialect: str | None = None,
+        logprobs_mode: str | None = None,
     ) -> Endpoint:
         """An entry of the server's catalog: ``vllm``, ``openai``, ``hf_router`` or ``scripted``."""
-        given = {"baseUrl": base_url, "model": model, "apiKey": api_key, "dialect": dialect}
+        given = {
+            "baseUrl": base_url,
+            "model": model,
+            "apiKey": api_key,
+            "dialect": dialect,
+            "logprobsMode": logprobs_mode,
+        }
         return cls({"type": "named", "name": name, **_without_none(given)})
 
     @classmethod
-    def url(cls, base_url: str, model: str, *, api_key: str | None = None, dialect: str | None = None) -> Endpoint:
-        """Any OpenAI-compatible engine."""
-        given = {"apiKey": api_key, "dialect": dialect}
+    def url(
+        cls,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str | None = None,
+        dialect: str | None = None,
+        logprobs_mode: str | None = None,
+    ) -> Endpoint:
+        """
+        Any OpenAI-compatible engine. ``logprobs_mode`` says what its logprobs are of (``raw_logprobs``,
+        ``scaled_logprobs``, ``processed_logprobs``); without it the server finds out where that is possible.
+        """
+        given = {"apiKey": api_key, "dialect": dialect, "logprobsMode": logprobs_mode}
         return cls({"type": "url", "baseUrl": base_url, "model": model, **_without_none(given)})
 
     @classmethod

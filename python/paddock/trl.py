@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from .client import Client, Group
-from .errors import PaddockError, Untrainable
+from .errors import NothingToTrain, PaddockError, Untrainable, count_reasons
 from .row import Row
 from .task import EndpointLike, TaskLike
 
@@ -47,7 +48,8 @@ def rollout_func(
     trainers that hand over each prompt once; TRL repeats them itself.
 
     ``untrainable`` says what becomes of a rollout whose tokens cannot be vouched for, or that has no reward: ``raise``
-    Untrainable, or ``mask``: one masked token with the reward None, which TRL leaves out of the baseline.
+    Untrainable, or ``mask``: one masked token with the reward None, which TRL leaves out of the baseline. A warning says
+    how many were masked and why; when nothing is left to train on, NothingToTrain is raised.
 
     Every completion is one row. Of a rollout that forked, it is the branch of the main agent with the most sampled
     tokens. ``max_completion_tokens`` cuts longer ones. Unless ``sampling`` says otherwise, the trainer's temperature
@@ -66,13 +68,15 @@ def rollout_func(
             for prompt, count in _neighbours(prompts):
                 n = count * completions_per_prompt
                 groups.append(client.group(_task_of(prompt, tasks), n, endpoint=endpoint, **given))
-            rows = [row for group in groups for row in _rows_of(group, untrainable, _filler(trainer))]
+            skipped: list[Untrainable] = []
+            rows = [row for group in groups for row in _rows_of(group, untrainable, _filler(trainer), skipped)]
         except BaseException:
             # Nobody will read them any more.
             for group in groups:
                 with contextlib.suppress(PaddockError):
                     group.abort()
             raise
+        _tell(skipped, len(rows))
         return _columns(rows, max_completion_tokens)
 
     return run_rollouts
@@ -116,7 +120,17 @@ def _sampling(options: Mapping[str, Any], trainer: Any) -> dict[str, Any]:
     return {**default, **(options.get("sampling") or {})}
 
 
-def _rows_of(group: Group, untrainable: str, filler: int) -> list[Row]:
+def _tell(skipped: Sequence[Untrainable], rollouts: int) -> None:
+    if not skipped:
+        return
+    if len(skipped) == rollouts:
+        raise NothingToTrain(skipped)
+    warnings.warn(
+        f"{len(skipped)} of {rollouts} rollouts are masked out: {count_reasons(skipped)}", RuntimeWarning, stacklevel=3
+    )
+
+
+def _rows_of(group: Group, untrainable: str, filler: int, skipped: list[Untrainable]) -> list[Row]:
     """One for each rollout, in order of creation."""
     best: dict[str, Row] = {}
     found = group.rows(untrainable="raise" if untrainable == "raise" else "skip")
@@ -126,6 +140,7 @@ def _rows_of(group: Group, untrainable: str, filler: int) -> list[Row]:
     missing = [rollout_id for rollout_id in group.rollout_ids if rollout_id not in best]
     if missing and untrainable == "raise":
         raise Untrainable(missing[0], ["no tokens were captured"])
+    skipped.extend(found.skipped)
     for rollout_id in missing:
         best[rollout_id] = _masked(rollout_id, group, filler)
     return [best[rollout_id] for rollout_id in group.rollout_ids]

@@ -31,7 +31,7 @@ class RequestTest(unittest.TestCase):
     def test_run_sends_what_was_said_and_gives_the_typed_result(self) -> None:
         result = self.client.run(
             TASK,
-            endpoint=Endpoint.url("http://127.0.0.1:9/v1", "m", api_key="k"),
+            endpoint=Endpoint.url("http://127.0.0.1:9/v1", "m", api_key="k", logprobs_mode="processed_logprobs"),
             sampling={"max_tokens_cap": 10, "temperature": 1.0},
             labels={"run": "7"},
             max_attempts=3,
@@ -39,9 +39,8 @@ class RequestTest(unittest.TestCase):
         self.assertEqual((result.outcome, result.reward, result.verify_results[0].exit_code), ("completed", 1.0, 0))
         headers, body = self.server.made("POST", "/rollouts")[0]
         self.assertEqual(headers["authorization"], "Bearer secret")
-        self.assertEqual(
-            body["endpoint"], {"type": "url", "baseUrl": "http://127.0.0.1:9/v1", "model": "m", "apiKey": "k"}
-        )
+        url = {"type": "url", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}
+        self.assertEqual(body["endpoint"], {**url, "apiKey": "k", "logprobsMode": "processed_logprobs"})
         self.assertEqual(body["sampling"], {"maxTokensCap": 10, "temperature": 1.0})
         self.assertEqual((body["labels"], body["maxAttempts"], body["n"]), ({"run": "7"}, 3, 1))
         self.assertEqual(body["task"], TASK.to_json())

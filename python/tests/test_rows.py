@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import paddock
-from paddock import BrokenSample, Client, Task, Untrainable
+from paddock import BrokenSample, Client, NothingToTrain, Task, Untrainable
 from paddock.trl import reward_func, rollout_func
 
 from .stand_in import Fault, StandIn
@@ -164,11 +164,18 @@ class TrlTest(unittest.TestCase):
         with self.assertRaises(Untrainable):
             rollout_func(self.client, self.tasks, endpoint="scripted")(["Write hello"] * 3, self.trainer)
         masked = rollout_func(self.client, self.tasks, endpoint="scripted", untrainable="mask")
-        columns = masked(["Write hello"] * 3, self.trainer)
+        with self.assertWarnsRegex(RuntimeWarning, "^2 of 3 rollouts are masked out: 1 × a call is incomplete; 1 × it has"):
+            columns = masked(["Write hello"] * 3, self.trainer)
         self.assertEqual(columns["reward"], [1.0, None, None])
         self.assertEqual(columns["prompt_ids"], [[5, 6], [42], [42]])
         self.assertEqual(columns["env_mask"], [[1, 0, 1], [0], [0]])
         self.assertEqual([len(ids) for ids in columns["completion_ids"]], [3, 1, 1])
+
+    def test_a_batch_with_nothing_to_train_on_is_no_batch(self) -> None:
+        self.server.on_create = lambda rollout, index: setattr(rollout, "reasons", ["its logprobs are raw_logprobs"])
+        masked = rollout_func(self.client, self.tasks, endpoint="scripted", untrainable="mask")
+        with self.assertRaisesRegex(NothingToTrain, "none of the 2 rollouts .*: 2 × its logprobs are raw_logprobs"):
+            masked(["Write hello", "Write bye"], self.trainer)
 
     def test_a_prompt_without_a_task_aborts_what_was_started(self) -> None:
         self.server.on_create = lambda rollout, index: setattr(rollout, "outcome", None)

@@ -1,5 +1,5 @@
 import type { ModelCall } from "../model/call.ts";
-import { isNeutral, SAMPLING_NAMES } from "../model/sampling.ts";
+import { isNeutral, SAMPLING_NAMES, type SamplingName } from "../model/sampling.ts";
 
 /** What keeps a complete call from being trained on. */
 export interface Fault {
@@ -104,10 +104,13 @@ function constraintFault({ request: { params } }: ModelCall): string | null {
 function modeFault(call: ModelCall, mode: string | undefined): string | null {
 	if (mode === "processed_logprobs") return null;
 	const { params } = call.request;
-	const used = SAMPLING_NAMES.filter((name) => isSet(params[name]) && !isNeutral(name, params[name]));
+	const isTold = (name: SamplingName) => mode === "scaled_logprobs" && name === "temperature";
+	const used = SAMPLING_NAMES.filter(
+		(name) => isSet(params[name]) && !isNeutral(name, params[name]) && !isTold(name),
+	);
 	if (used.length === 0) return null;
 	const sampledWith = used.map((name) => `${name} ${params[name]}`).join(", ");
-	return `sampled with ${sampledWith}, but its logprobs are ${mode ?? "of an unknown mode"}; training needs processed_logprobs`;
+	return `sampled with ${sampledWith}, but its logprobs are ${mode ?? "of an unknown mode"}; training needs processed_logprobs (start the engine so, and say so with logprobs_mode)`;
 }
 
 function isSet(value: unknown): boolean {

@@ -55,7 +55,7 @@ export const ModelCall = z
 		logprobsMode: z
 			.string()
 			.optional()
-			.describe("raw_logprobs or processed_logprobs, when the engine says so or a probe found out"),
+			.describe("Of LogprobsMode, when somebody said so or asking the engine told"),
 		weightVersion: z.string().optional().describe("Of the weights that sampled, when the engine says so"),
 	})
 	.meta({ id: "ModelCall" });

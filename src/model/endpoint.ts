@@ -6,8 +6,13 @@ export const DialectName = z
 	.meta({ id: "DialectName" });
 export type DialectName = z.infer<typeof DialectName>;
 
-/** What an engine's logprobs are of: before temperature and penalties, or after. It has to be said; no engine tells. */
-export const LogprobsMode = z.enum(["raw_logprobs", "processed_logprobs"]).meta({ id: "LogprobsMode" });
+/**
+ * What an engine's logprobs are of: the model's own distribution, the one after temperature (SGLang), or the one after
+ * temperature, cut-offs and penalties. Engines do not tell: it is said, or found out by asking.
+ */
+export const LogprobsMode = z
+	.enum(["raw_logprobs", "scaled_logprobs", "processed_logprobs"])
+	.meta({ id: "LogprobsMode" });
 export type LogprobsMode = z.infer<typeof LogprobsMode>;
 
 /** Where a rollout's model calls should go, as the caller said it. Resolved where the rollout runs. */

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { UsageError } from "../errors.ts";
+import { LogprobsMode } from "../model/endpoint.ts";
 import { Mode, SandboxBackend } from "../model/request.ts";
 import { SolutionStep } from "../model/task.ts";
 import { refuseUnstorableText } from "./text.ts";
@@ -30,6 +31,13 @@ const sharedShape = {
 		.max(20)
 		.nullish()
 		.describe("Alternatives asked for with each token. Default 5"),
+	temperature: z.number().min(0).max(10).nullish().describe("Of the sampling. Default 1"),
+	logprobs_mode: z
+		.enum(["", ...LogprobsMode.options])
+		.nullish()
+		.describe(
+			"What the engine's logprobs are of; needed to train on samples of another temperature. Absent: found out where possible",
+		),
 	agent_timeout_s: z
 		.number()
 		.positive()

@@ -22,7 +22,7 @@ export function toRolloutRequest(
 	surroundings: RequestSurroundings,
 ): { request: RolloutRequest; idempotencyKey: string | undefined } {
 	const given = readRolloutArguments(value);
-	const endpoint = toEndpoint(given);
+	const endpoint = withLogprobsMode(toEndpoint(given), given);
 	if (endpoint.type !== "policy") resolveEndpoint(endpoint, surroundings.env);
 	const request = RolloutRequest.parse({
 		task: toTask(given),
@@ -57,6 +57,11 @@ function toEndpoint(given: Given): EndpointSpec {
 		};
 	}
 	throw new UsageError(missingEndpoint(given), "endpoint_missing");
+}
+
+/** A scripted model needs none: its temperature changes nothing. */
+function withLogprobsMode(endpoint: EndpointSpec, { logprobs_mode: logprobsMode }: Given): EndpointSpec {
+	return logprobsMode && endpoint.type !== "policy" ? { ...endpoint, logprobsMode } : endpoint;
 }
 
 function toNamed(given: Given, name: string): Extract<EndpointSpec, { type: "named" }> {
@@ -117,5 +122,6 @@ function toSampling(given: Given) {
 		maxTokensCap: given.max_tokens_cap ?? 4096,
 		topLogprobs: given.top_logprobs ?? 5,
 		...(disableThinking === undefined ? {} : { disableThinking }),
+		...(typeof given.temperature === "number" ? { temperature: given.temperature } : {}),
 	};
 }

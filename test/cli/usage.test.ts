@@ -54,6 +54,16 @@ const BAD: [string, string[], string][] = [
 		"--base-url wants an http(s) address",
 	],
 	[
+		"a temperature that is none",
+		["run", FIZZBUZZ, "--policy", "oracle", "--temperature", "warm"],
+		"--temperature wants a number from 0 to 10",
+	],
+	[
+		"a logprobs mode that no engine has",
+		["run", FIZZBUZZ, "--endpoint", "vllm", "--logprobs-mode", "cooked"],
+		"--logprobs-mode",
+	],
+	[
 		"a key that is not there",
 		["run", FIZZBUZZ, "--endpoint", "openai", "--api-key-env", "NO_SUCH"],
 		"NO_SUCH is not set",

@@ -59,6 +59,8 @@ describe("the first spelling", () => {
 			disable_thinking: true,
 			max_tokens_cap: 0,
 			top_logprobs: 0,
+			temperature: 0.7,
+			logprobs_mode: "processed_logprobs",
 			agent_timeout_s: 2.5,
 			template: "tpl",
 			sandbox: "docker",
@@ -69,7 +71,9 @@ describe("the first spelling", () => {
 			apiKey: "k",
 			model: "m",
 			dialect: "auto",
+			logprobsMode: "processed_logprobs",
 		});
+		expect(request.sampling.temperature).toBe(0.7);
 		expect(request).toMatchObject({
 			sandbox: "docker",
 			mode: "black_box",

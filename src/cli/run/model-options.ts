@@ -1,5 +1,6 @@
 import { UsageError } from "../../errors.ts";
-import type { EndpointSpec } from "../../model/endpoint.ts";
+import { type EndpointSpec, LogprobsMode } from "../../model/endpoint.ts";
+import { Sampling } from "../../model/request.ts";
 import type { Arguments, Option } from "../command.ts";
 import { didYouMean } from "../suggest.ts";
 
@@ -10,6 +11,8 @@ export const MODEL_OPTIONS: Record<string, Option> = {
 	endpoint: { value: "<name>", help: "a name of the catalog: vllm, openai, hf_router, scripted" },
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
+	temperature: { value: "<number>", help: "of the sampling (default 1)" },
+	"logprobs-mode": { value: "<mode>", help: `what its logprobs are of: ${LogprobsMode.options.join(", ")}` },
 	"api-key-env": { value: "<variable>", help: "the environment variable that holds the key" },
 };
 
@@ -19,7 +22,7 @@ export function toEndpointSpec(
 	policies: readonly string[],
 ): EndpointSpec {
 	const given = (names: string[]) => names.filter((name) => args.has(name));
-	const clash = given(["endpoint", "base-url", "model", "api-key-env"])[0];
+	const clash = given(["endpoint", "base-url", "model", "logprobs-mode", "api-key-env"])[0];
 	if (args.has("policy") && clash !== undefined) {
 		throw new UsageError(`--policy and --${clash} contradict each other: give one of them.`, "contradiction");
 	}
@@ -31,6 +34,7 @@ export function toEndpointSpec(
 	const apiKey = readKey(args.text("api-key-env"), env);
 	const baseUrl = toBaseUrl(args.text("base-url"));
 	const model = args.text("model");
+	const logprobsMode = args.choice("logprobs-mode", LogprobsMode.options);
 	const name = args.text("endpoint");
 	if (name !== undefined) {
 		return {
@@ -39,6 +43,7 @@ export function toEndpointSpec(
 			...(baseUrl === undefined ? {} : { baseUrl }),
 			...(model === undefined ? {} : { model }),
 			...(apiKey === undefined ? {} : { apiKey }),
+			...(logprobsMode === undefined ? {} : { logprobsMode }),
 		};
 	}
 	if (baseUrl === undefined) {
@@ -48,7 +53,23 @@ export function toEndpointSpec(
 		);
 	}
 	if (model === undefined) throw new UsageError("--base-url needs --model <name> as well.", "no_model");
-	return { type: "url", baseUrl, model, dialect: "auto", ...(apiKey === undefined ? {} : { apiKey }) };
+	return {
+		type: "url",
+		baseUrl,
+		model,
+		dialect: "auto",
+		...(apiKey === undefined ? {} : { apiKey }),
+		...(logprobsMode === undefined ? {} : { logprobsMode }),
+	};
+}
+
+/** What was said of the sampling; the rest is neutral. */
+export function toSampling(args: Arguments): Sampling {
+	const text = args.text("temperature");
+	if (text === undefined) return Sampling.parse({});
+	const parsed = Sampling.safeParse({ temperature: text.trim() === "" ? Number.NaN : Number(text) });
+	if (parsed.success) return parsed.data;
+	throw new UsageError(`--temperature wants a number from 0 to 10, not "${text}".`, "bad_option");
 }
 
 function toPolicy(args: Arguments, policies: readonly string[]): EndpointSpec {

@@ -2,7 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Config, loadConfig } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import type { EndpointSpec } from "../../model/endpoint.ts";
-import { Mode, RolloutRequest, SandboxBackend } from "../../model/request.ts";
+import { Mode, RolloutRequest, type Sampling, SandboxBackend } from "../../model/request.ts";
 import type { RolloutResult } from "../../model/result.ts";
 import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
@@ -14,7 +14,7 @@ import { type Display, openDisplay } from "../terminal/display.ts";
 import { plural } from "../terminal/figures.ts";
 import { advance, type Row } from "../terminal/progress.ts";
 import { type Interrupt, onInterrupt } from "./interrupt.ts";
-import { MODEL_OPTIONS, toEndpointSpec } from "./model-options.ts";
+import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
 import { openLocalRunner, type Runner } from "./runner.ts";
@@ -99,6 +99,7 @@ async function readPlan(args: Arguments, console: Console): Promise<Plan> {
 		mode: args.choice("mode", Mode.options) ?? "transparent_proxy",
 		driver: args.choice("driver", ["serve", "run"] as const) ?? "serve",
 		timeoutS: args.seconds("timeout"),
+		sampling: toSampling(args),
 	};
 	const out = args.text("out");
 	if (out !== undefined) requireFolder(out);
@@ -116,7 +117,13 @@ async function readPlan(args: Arguments, console: Console): Promise<Plan> {
 function toRequest(
 	task: Task,
 	endpoint: EndpointSpec,
-	options: { sandbox: SandboxBackend; mode: Mode; driver: "serve" | "run"; timeoutS: number | undefined },
+	options: {
+		sandbox: SandboxBackend;
+		mode: Mode;
+		driver: "serve" | "run";
+		timeoutS: number | undefined;
+		sampling: Sampling;
+	},
 ): RolloutRequest {
 	const clocks = options.timeoutS === undefined ? task.clocks : { ...task.clocks, agentS: options.timeoutS };
 	return RolloutRequest.parse({
@@ -125,6 +132,7 @@ function toRequest(
 		sandbox: options.sandbox,
 		mode: options.mode,
 		agent: { driver: options.driver },
+		sampling: options.sampling,
 	});
 }
 
