@@ -1,3 +1,4 @@
+import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { type Duplex, PassThrough, Readable, Writable } from "node:stream";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
@@ -15,6 +16,14 @@ export interface Subject {
 	/** Merged into every box's specification. */
 	spec?: Partial<BoxSpec>;
 }
+
+const READERS = {
+	"at once": "sha256sum",
+	late: "sleep 0.05; sha256sum",
+	"bit by bit": "{ for i in 1 2 3; do head -c 100000; sleep 0.02; done; cat; } | sha256sum",
+};
+/** About a megabyte is where most was lost when anything was: more than every buffer on the way holds. */
+const INPUT_SIZES = [0, 1, 65_536, 65_537, ...Array<number>(12).fill(1_000_000), 6_000_000, 6_000_001];
 
 /** The behaviours every backend shows. One box serves the tests that leave it usable. */
 export function conformance(subject: Subject): void {
@@ -105,6 +114,22 @@ export function conformance(subject: Subject): void {
 				const stream = Readable.from([Buffer.alloc(3_000_000, "a"), Buffer.alloc(2_000_000, "b")]);
 				expect((await box.exec("wc -c", { stdin: stream })).stdout.trim()).toBe("5000000");
 				expect((await box.exec("cat")).stdout).toBe("");
+			});
+
+			for (const [how, command] of Object.entries(READERS)) {
+				test(`no byte of an input is lost on a command that reads it ${how}`, async (context) => {
+					here(context);
+					for (const size of INPUT_SIZES) {
+						const stdin = randomBytes(size);
+						const { stdout, exitCode } = await box.exec(command, { stdin });
+						expect([exitCode, stdout.slice(0, 64), size]).toEqual([0, sha256(stdin), size]);
+					}
+				});
+			}
+
+			test("input can be reopened by its name, as from a shell's pipe", async (context) => {
+				here(context);
+				expect((await box.exec("cat /dev/stdin", { stdin: "again" })).stdout).toBe("again");
 			});
 
 			test("without input there is none to mistake for some, and outputs can be reopened", async (context) => {
@@ -687,4 +712,8 @@ class SlowSink extends Writable {
 		if (this.#opened) done();
 		else this.#waiting = done;
 	}
+}
+
+function sha256(bytes: Uint8Array): string {
+	return createHash("sha256").update(bytes).digest("hex");
 }

@@ -1,7 +1,8 @@
 import { type Duplex, duplexPair } from "node:stream";
 import { expect, test } from "vitest";
 import { Control } from "../../src/sandbox/box/control.ts";
-import { encodeFrame, readFrame, readLine } from "../../src/sandbox/box/frames.ts";
+import { readFrame, readLine } from "../../src/sandbox/box/frames.ts";
+import { encodeFrame } from "../../src/sandbox/box/wire.ts";
 
 /** The far end of a connection the control has accepted. */
 function connect(control: Control): Duplex {

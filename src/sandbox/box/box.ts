@@ -4,10 +4,11 @@ import type { BoxEntry, BoxProcess, ExecOptions, ExecResult, Sandbox } from "../
 import { Control, unresponsive } from "./control.ts";
 import { exec, lostMidway, toBoxError } from "./exec.ts";
 import { exists, list, readFile, request, writeFile } from "./files.ts";
-import { FROM_BOX, readFrame } from "./frames.ts";
+import { readFrame } from "./frames.ts";
 import type { BoxOptions, Doors, Launched } from "./launch.ts";
 import { listenForBox } from "./listeners.ts";
 import { spawn } from "./spawn.ts";
+import { FROM_BOX } from "./wire.ts";
 
 const READY_TIMEOUT_MS = 30_000;
 /** Records of 64 KiB: fewer, larger steps through the pipe. */

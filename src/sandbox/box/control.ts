@@ -1,15 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { RolloutError } from "../../errors.ts";
-import { encodeFrame, readFrame, readLine, TO_BOX } from "./frames.ts";
-
-export interface Hello {
-	pid: number;
-	/** The loopback ports its forwarders listen on, in the order they were asked for. */
-	ports: number[];
-	/** Whether the init's memory is hidden from other processes of its uid. */
-	hidden: boolean;
-}
+import { readFrame, readLine } from "./frames.ts";
+import { encodeFrame, type Hello, type Order, type Request, TO_BOX } from "./wire.ts";
 
 const ANSWER_TIMEOUT_MS = 30_000;
 /** The box may open connections as it likes; the host keeps this many that lead nowhere. */
@@ -63,7 +56,7 @@ export class Control {
 		);
 	}
 
-	async open(request: Record<string, unknown>): Promise<Operation> {
+	async open(request: Request): Promise<Operation> {
 		if (this.#lost !== null) throw this.#lost;
 		const nonce = randomBytes(18).toString("base64url");
 		const slow = setTimeout(() => this.lose(unresponsive()), this.answerTimeoutMs);
@@ -88,7 +81,7 @@ export class Control {
 		return this.#lost;
 	}
 
-	#order(order: Record<string, unknown>): void {
+	#order(order: Order): void {
 		if (this.#control !== null && !this.#control.destroyed) this.#control.write(`${JSON.stringify(order)}\n`);
 	}
 

@@ -3,8 +3,9 @@ import { messageOf, RolloutError } from "../../errors.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { ExecOptions, ExecResult } from "../sandbox.ts";
 import type { Control, Operation } from "./control.ts";
-import { encodeFrame, FROM_BOX, readFrames, TO_BOX } from "./frames.ts";
+import { readFrames } from "./frames.ts";
 import { Tail } from "./tail.ts";
+import { encodeFrame, FROM_BOX, TO_BOX } from "./wire.ts";
 
 const DEFAULT_OUTPUT_BYTES = 1024 * 1024;
 const STDIN_CHUNK_BYTES = 64 * 1024;

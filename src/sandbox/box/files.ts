@@ -2,7 +2,8 @@ import { RolloutError } from "../../errors.ts";
 import type { BoxEntry } from "../sandbox.ts";
 import { type Control, unresponsive } from "./control.ts";
 import { lostMidway, parseReply, sendInput, toBoxError } from "./exec.ts";
-import { FROM_BOX, readFrames } from "./frames.ts";
+import { readFrames } from "./frames.ts";
+import { FROM_BOX, type Request } from "./wire.ts";
 
 const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
 const DEFAULT_MAX_ENTRIES = 10_000;
@@ -47,7 +48,7 @@ export async function list(
 /** One question to the box: what it streams back, never more than `maxBytes`, and its last word. */
 export async function request(
 	control: Control,
-	question: Record<string, unknown>,
+	question: Request,
 	maxBytes: number,
 	input?: string | Uint8Array,
 ): Promise<{ reply: Record<string, unknown>; data: Buffer }> {

@@ -1,28 +1,14 @@
 import type { Duplex } from "node:stream";
 import { RolloutError } from "../../errors.ts";
-
-/** What the box says. */
-export const FROM_BOX = { result: 0, stdout: 1, stderr: 2, started: 4, failed: 5 } as const;
-/** What the host says. */
-export const TO_BOX = { request: 0, stdin: 1, stdinEnd: 2 } as const;
+import { HEADER_BYTES } from "./wire.ts";
 
 /** The box is hostile: no frame or line may make the host hold more than this. */
 const MAX_FRAME_BYTES = 4 * 1024 * 1024;
 const MAX_LINE_BYTES = 16 * 1024;
-const HEADER_BYTES = 5;
 
 export interface Frame {
 	type: number;
 	payload: Buffer;
-}
-
-export function encodeFrame(type: number, payload: string | Uint8Array): Buffer {
-	const body = typeof payload === "string" ? Buffer.from(payload) : payload;
-	const frame = Buffer.allocUnsafe(HEADER_BYTES + body.length);
-	frame.writeUInt8(type, 0);
-	frame.writeUInt32BE(body.length, 1);
-	frame.set(body, HEADER_BYTES);
-	return frame;
 }
 
 /** Frames as they come; nothing is read ahead of the consumer, so back-pressure reaches the box. */

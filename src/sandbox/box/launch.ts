@@ -1,4 +1,6 @@
 import type { Duplex } from "node:stream";
+import { HOME } from "../../model/task.ts";
+import { BOX_MARK, type InitConfig } from "./wire.ts";
 
 /** A started box, as its backend sees it. */
 export interface Launched {
@@ -29,60 +31,83 @@ export interface BoxOptions {
 	/** A folder for the box's sockets, or null when the backend hands connections over itself. */
 	runDirectory: string | null;
 	/** Whose sockets they are, when that is not the host program's own uid. */
-	socketOwner?: number;
+	socketOwner?: number | undefined;
 	onGateway: ((connection: Duplex) => void) | null;
-	onEgress?: (connection: Duplex) => void;
+	onEgress?: ((connection: Duplex) => void) | undefined;
 	/** Removes what the backend made for this box, after its death. */
 	release(): Promise<void>;
-	signal?: AbortSignal;
-	readyTimeoutMs?: number;
+	signal?: AbortSignal | undefined;
+	readyTimeoutMs?: number | undefined;
 	/** How long the init may take to answer before the box counts as lost. */
-	answerTimeoutMs?: number;
+	answerTimeoutMs?: number | undefined;
 }
+
+/** Where the agent's binary, the init and the host's sockets lie inside every box with walls. */
+export const AGENT_PATH = "/opt/agent/opencode";
+export const INIT_PATH = "/opt/agent/init.ts";
+export const BOX_RUN = "/run/box";
 
 export const CONTROL_SOCKET = "ctl.sock";
 export const GATEWAY_SOCKET = "gw.sock";
 export const EGRESS_SOCKET = "net.sock";
 
-/** Where the gateway and the way out to the network answer in every isolated box. */
-export const GATEWAY_PORT = 7000;
-export const EGRESS_PORT = 7001;
+/** Where the gateway and the way out to the network answer in every box with walls. */
+const GATEWAY_PORT = 7000;
+const EGRESS_PORT = 7001;
 
-/** What the in-box init is told on its command line, as JSON. */
-export interface InitConfig {
+/** What a box is to be, as far as its init has to know. */
+export interface InitPlan {
 	boxId: string;
-	control: string;
-	/** Loopback ports (0: any) and the socket each leads to; the gateway comes first. */
-	forwards: { port: number; to: string }[];
-	home: string;
-	/** The base environment of every command. */
-	env: Record<string, string>;
-	/** True only where every process the init can see belongs to the box. */
-	ownPidNamespace: boolean;
-	/** How many processes and threads commands may have at once; absent where the backend sees to that itself. */
-	processes?: number;
+	/** Where the init finds the host's sockets. */
+	run: string;
+	/** Whether the box may reach the gateway, and the network. */
+	gateway: boolean;
+	egress: boolean;
+	processes: number;
+	/** What the box's image sets for its programs. */
+	imageEnv?: Record<string, string> | undefined;
+	/** Without walls the machine is shared: folders have names of their own, ports are whatever is free. */
+	plain?: { home: string; temporary: string } | undefined;
 }
 
-/** What the init keeps for itself beyond `processes`; a limit around the whole box has to leave room for it. */
-export const PROCESS_HEADROOM = 64;
-
-/** Besides these a command sees only what its caller names. */
-export function baseEnv(home: string, temporary: string, egress: boolean): Record<string, string> {
-	const proxy = `http://127.0.0.1:${EGRESS_PORT}`;
+export function initConfig(plan: InitPlan): InitConfig {
+	const { boxId, plain, imageEnv = {} } = plan;
+	const sockets = socketsIn(plan.run, plan);
+	const { home, temporary } = plain ?? { home: HOME, temporary: "/tmp" };
+	const mark = plain === undefined ? {} : { [BOX_MARK]: boxId };
+	const doors = [
+		{ port: GATEWAY_PORT, to: sockets.gateway },
+		{ port: EGRESS_PORT, to: sockets.egress },
+	];
 	return {
-		HOME: home,
-		PATH: "/usr/local/bin:/usr/bin:/bin",
-		LANG: "C.UTF-8",
-		TMPDIR: temporary,
-		...(egress
-			? {
-					HTTP_PROXY: proxy,
-					HTTPS_PROXY: proxy,
-					http_proxy: proxy,
-					https_proxy: proxy,
-					NO_PROXY: "127.0.0.1,localhost",
-					no_proxy: "127.0.0.1,localhost",
-				}
-			: {}),
+		boxId,
+		control: sockets.control,
+		forwards: doors.flatMap(({ port, to }) => (to === undefined ? [] : [{ port: plain ? 0 : port, to }])),
+		home,
+		env: { ...COMMON_ENV, ...imageEnv, HOME: home, TMPDIR: temporary, ...proxyEnv(plan.egress), ...mark },
+		ownPidNamespace: plain === undefined,
+		processes: plan.processes,
+	};
+}
+
+/** The host's sockets for one box, in the folder `run`. */
+export function socketsIn(run: string, { gateway, egress }: Pick<InitPlan, "gateway" | "egress">) {
+	return {
+		control: `${run}/${CONTROL_SOCKET}`,
+		gateway: gateway ? `${run}/${GATEWAY_SOCKET}` : undefined,
+		egress: egress ? `${run}/${EGRESS_SOCKET}` : undefined,
+	};
+}
+
+/** Besides these, the home, and what its image sets, a command sees only what its caller names. */
+const COMMON_ENV = { PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8" };
+
+function proxyEnv(egress: boolean): Record<string, string> {
+	const proxy = `http://127.0.0.1:${EGRESS_PORT}`;
+	const direct = "127.0.0.1,localhost";
+	if (!egress) return {};
+	return {
+		...{ HTTP_PROXY: proxy, HTTPS_PROXY: proxy, NO_PROXY: direct },
+		...{ http_proxy: proxy, https_proxy: proxy, no_proxy: direct },
 	};
 }

@@ -3,7 +3,8 @@ import { RolloutError } from "../../errors.ts";
 import type { BoxProcess } from "../sandbox.ts";
 import type { Control, Operation } from "./control.ts";
 import { type Ending, lostMidway, parseEnding, parseReply, toBoxError } from "./exec.ts";
-import { FROM_BOX, type Frame, readFrame } from "./frames.ts";
+import { type Frame, readFrame } from "./frames.ts";
+import { FROM_BOX } from "./wire.ts";
 
 /** What an output nobody reads may hold; beyond it the process goes on and the output is dropped. */
 const UNREAD_BYTES = 1024 * 1024;

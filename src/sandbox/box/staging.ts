@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { requireOwnFolder } from "../lease/own-folder.ts";
 import { seccompFilter } from "../local/seccomp.ts";
+import { joinModules } from "./join-modules.ts";
 
 /** What every local box is built from, under neutral names that any uid can reach. */
 export interface Staged {
@@ -18,7 +19,14 @@ export interface Staged {
 	links: { from: string; to: string }[];
 }
 
-export const INIT_SOURCE = fileURLToPath(new URL("./init.js", import.meta.url));
+const INIT_ENTRY = fileURLToPath(new URL("./init/main.ts", import.meta.url));
+let init: Buffer | undefined;
+
+/** The program every box begins with. */
+export function initProgram(): Buffer {
+	init ??= Buffer.from(joinModules(INIT_ENTRY));
+	return init;
+}
 
 export const ETC: Record<string, string> = {
 	passwd: "root:x:0:0:root:/root:/usr/sbin/nologin\nuser:x:1000:1000:user:/home/user:/bin/bash\n",
@@ -36,7 +44,7 @@ export async function stage(root: string, agentBinary: string, foreignUid = true
 	await requireOwnFolder(root, 0o711);
 	const [agent, init, seccomp, etc] = await Promise.all([
 		foreignUid ? stageAgent(root, agentBinary) : agentBinary,
-		stageFile(root, "init", await readFile(INIT_SOURCE)),
+		stageInit(root),
 		stageFile(root, "seccomp", seccompFilter()),
 		stageEtc(root),
 	]);
@@ -74,8 +82,13 @@ async function stageAgent(root: string, binary: string): Promise<string> {
 	return target;
 }
 
-async function stageFile(root: string, name: string, content: Uint8Array): Promise<string> {
-	const target = join(root, `${name}-${digest(content)}`);
+/** Its name says what it is written in: the runtime goes by that. */
+export function stageInit(root: string): Promise<string> {
+	return stageFile(root, "init", initProgram(), ".ts");
+}
+
+async function stageFile(root: string, name: string, content: Uint8Array, ending = ""): Promise<string> {
+	const target = join(root, `${name}-${digest(content)}${ending}`);
 	if (existsSync(target)) return target;
 	const partial = `${target}.${randomBytes(4).toString("hex")}`;
 	await writeFile(partial, content, { mode: 0o444 });

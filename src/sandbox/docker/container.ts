@@ -2,10 +2,11 @@ import { type Duplex, PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { BoxSpec } from "../../model/task.ts";
-import type { InitConfig, Launched } from "../box/launch.ts";
+import { AGENT_PATH, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import type { Staged } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
-import { AGENT_PATH, BOX_RUN, INIT_PATH, SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
+import type { InitConfig } from "../box/wire.ts";
+import { SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
 import { toLimits } from "../local/cgroup.ts";
 import { type Engine, engineFailed, statusOf } from "./engine.ts";
 

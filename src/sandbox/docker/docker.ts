@@ -1,27 +1,19 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
-import {
-	baseEnv,
-	CONTROL_SOCKET,
-	EGRESS_PORT,
-	EGRESS_SOCKET,
-	GATEWAY_PORT,
-	GATEWAY_SOCKET,
-	type InitConfig,
-} from "../box/launch.ts";
+import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
+import { OpenBoxes } from "../box/open-boxes.ts";
 import { stage } from "../box/staging.ts";
 import { Egress } from "../egress/egress.ts";
 import { dropLease, FIRST_CONTAINER_UID, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
 import { labelsOf } from "../lease/owner-labels.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
-import { AGENT_PATH, BOX_RUN, SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
+import { SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
 import { toLimits } from "../local/cgroup.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { PROCESSES_OF_UID, removeContainer, startContainer } from "./container.ts";
@@ -47,7 +39,7 @@ class DockerBackend implements Backend {
 	readonly #engine: Engine;
 	readonly #root: string;
 	readonly #images = new Map<string, Promise<Image>>();
-	readonly #open = new Set<Sandbox>();
+	readonly #open = new OpenBoxes();
 	#facts: Promise<EngineFacts> | null = null;
 
 	constructor(options: DockerOptions, engine: Engine) {
@@ -112,17 +104,20 @@ class DockerBackend implements Backend {
 			home: HOME,
 			agentBinary: AGENT_PATH,
 			runDirectory,
-			...(isRoot ? { socketOwner: uid } : {}),
-			...(options.signal === undefined ? {} : { signal: options.signal }),
+			socketOwner: isRoot ? uid : undefined,
+			signal: options.signal,
 			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
-			...(egress === null ? {} : { onEgress: (connection: Duplex) => egress.accept(connection) }),
+			onEgress: egress === null ? undefined : (connection) => egress.accept(connection),
 			launch: async () =>
 				startContainer(this.#engine, {
 					name: containerName(boxId),
 					image: image.name,
 					labels: await labelsOf(boxId),
 					...{ spec, uid, staged, runDirectory, podman, rootless },
-					init: initConfig(boxId, processes, image, role === "agent", egress !== null),
+					init: initConfig({
+						...{ boxId, run: BOX_RUN, processes, imageEnv: image.env },
+						...{ gateway: role === "agent", egress: egress !== null },
+					}),
 					facts: {
 						...describeBox(spec, image),
 						engine: (await this.#askOnce()).version,
@@ -131,9 +126,7 @@ class DockerBackend implements Backend {
 				}),
 			release,
 		});
-		this.#open.add(box);
-		void box.closed.finally(() => this.#open.delete(box)).catch(() => {});
-		return box;
+		return this.#open.add(box);
 	}
 
 	/** By record and by label: either may outlive the other. */
@@ -143,8 +136,8 @@ class DockerBackend implements Backend {
 		return recorded + (await reapContainers(this.#engine));
 	}
 
-	async [Symbol.asyncDispose](): Promise<void> {
-		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#open[Symbol.asyncDispose]();
 	}
 
 	async #destroy(lease: Lease): Promise<void> {
@@ -204,29 +197,6 @@ class DockerBackend implements Backend {
 function ownUid(rootless: boolean, podman: boolean): number {
 	// Rootless Docker maps our uid to 0 inside, without any capability.
 	return rootless && !podman ? 0 : (process.getuid?.() ?? 0);
-}
-
-/** What the image sets for its programs holds in the box too; home and temporary folder are the box's own. */
-function initConfig(
-	boxId: string,
-	processes: number,
-	image: Image,
-	gateway: boolean,
-	egress: boolean,
-): InitConfig {
-	const { PATH, LANG, ...base } = baseEnv(HOME, "/tmp", egress);
-	return {
-		boxId,
-		control: `${BOX_RUN}/${CONTROL_SOCKET}`,
-		forwards: [
-			...(gateway ? [{ port: GATEWAY_PORT, to: `${BOX_RUN}/${GATEWAY_SOCKET}` }] : []),
-			...(egress ? [{ port: EGRESS_PORT, to: `${BOX_RUN}/${EGRESS_SOCKET}` }] : []),
-		],
-		home: HOME,
-		env: { PATH: PATH ?? "", LANG: LANG ?? "", ...image.env, ...base },
-		ownPidNamespace: true,
-		processes,
-	};
 }
 
 function describeBox(spec: BoxSpec, image: Image): Record<string, unknown> {

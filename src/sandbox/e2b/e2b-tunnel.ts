@@ -1,7 +1,7 @@
 import type { CommandHandle, Sandbox as Machine } from "e2b";
 import { messageOf } from "../../errors.ts";
 import type { Doors } from "../box/launch.ts";
-import { AGENT_PATH } from "../local/bwrap.ts";
+import { AGENT_PATH } from "../box/launch.ts";
 import { type BridgeOrder, LineDecoder, Tunnel } from "../tunnel/tunnel.ts";
 import { BRIDGE_PATH } from "./machine.ts";
 

@@ -1,24 +1,13 @@
 import { randomBytes } from "node:crypto";
-import type { Duplex } from "node:stream";
 import { Sandbox as Machine } from "e2b";
 import { messageOf, type RolloutError, UsageError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
-import {
-	baseEnv,
-	CONTROL_SOCKET,
-	type Doors,
-	EGRESS_PORT,
-	EGRESS_SOCKET,
-	GATEWAY_PORT,
-	GATEWAY_SOCKET,
-	type InitConfig,
-	type Launched,
-} from "../box/launch.ts";
+import { AGENT_PATH, type Doors, INIT_PATH, initConfig, type Launched, socketsIn } from "../box/launch.ts";
+import { OpenBoxes } from "../box/open-boxes.ts";
 import { Egress } from "../egress/egress.ts";
 import { isOrphaned, LABELS, labelsOf, machineId } from "../lease/owner-labels.ts";
-import { AGENT_PATH, INIT_PATH } from "../local/bwrap.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { type BridgeOrder, SILENCE_MS, type Tunnel } from "../tunnel/tunnel.ts";
 import { openTunnel } from "./e2b-tunnel.ts";
@@ -59,7 +48,7 @@ class E2bBackend implements Backend {
 	readonly #options: E2bOptions;
 	readonly #connection: ReturnType<typeof connectionOf>;
 	readonly #binary: string;
-	readonly #open = new Set<Sandbox>();
+	readonly #open = new OpenBoxes();
 	/** Template → what boxes are made from: itself when it has the agent, else a snapshot that has. */
 	readonly #sources = new Map<string, Promise<string>>();
 
@@ -95,9 +84,9 @@ class E2bBackend implements Backend {
 			agentBinary: AGENT_PATH,
 			runDirectory: null,
 			readyTimeoutMs: READY_TIMEOUT_MS,
-			...(options.signal === undefined ? {} : { signal: options.signal }),
+			signal: options.signal,
 			onGateway: role === "agent" ? (duplex) => options.onGateway(duplex, boxId) : null,
-			...(egress === null ? {} : { onEgress: (duplex: Duplex) => egress.accept(duplex) }),
+			onEgress: egress === null ? undefined : (duplex) => egress.accept(duplex),
 			launch: async (doors) => {
 				machine = await this.#create(await this.#source(template), boxId);
 				const facts = { template, machine: machine.sandboxId, networkAsked: egress?.asked ?? [] };
@@ -108,9 +97,7 @@ class E2bBackend implements Backend {
 				await machine?.kill();
 			},
 		});
-		this.#open.add(box);
-		void box.closed.finally(() => this.#open.delete(box)).catch(() => {});
-		return box;
+		return this.#open.add(box);
 	}
 
 	async reap(): Promise<number> {
@@ -126,8 +113,8 @@ class E2bBackend implements Backend {
 		return reaped;
 	}
 
-	async [Symbol.asyncDispose](): Promise<void> {
-		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#open[Symbol.asyncDispose]();
 	}
 
 	/** Looked at once for all boxes; a failure is not remembered. */
@@ -231,28 +218,12 @@ const NAMESPACE = [
 ];
 
 function toOrder({ boxId, spec, doorsWanted }: LaunchPlan, { uid }: Prepared): BridgeOrder {
-	const { gateway, egress } = doorsWanted;
-	const init: InitConfig = {
-		boxId,
-		control: `${RUN_FOLDER}/${CONTROL_SOCKET}`,
-		forwards: [
-			...(gateway ? [{ port: GATEWAY_PORT, to: `${RUN_FOLDER}/${GATEWAY_SOCKET}` }] : []),
-			...(egress ? [{ port: EGRESS_PORT, to: `${RUN_FOLDER}/${EGRESS_SOCKET}` }] : []),
-		],
-		home: HOME,
-		env: baseEnv(HOME, "/tmp", egress),
-		ownPidNamespace: true,
-		processes: spec.pids,
-	};
+	const init = initConfig({ boxId, run: RUN_FOLDER, ...doorsWanted, processes: spec.pids });
 	return {
 		folder: RUN_FOLDER,
 		folders: [],
 		files: {},
-		sockets: {
-			control: init.control,
-			...(gateway ? { gateway: `${RUN_FOLDER}/${GATEWAY_SOCKET}` } : {}),
-			...(egress ? { egress: `${RUN_FOLDER}/${EGRESS_SOCKET}` } : {}),
-		},
+		sockets: socketsIn(RUN_FOLDER, doorsWanted),
 		argv: [
 			...NAMESPACE,
 			...["setpriv", "--reuid", `${uid}`, "--regid", `${uid}`, "--clear-groups", "--no-new-privs"],

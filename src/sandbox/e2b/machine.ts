@@ -5,8 +5,8 @@ import { pipeline } from "node:stream/promises";
 import { CommandExitError, type Sandbox as Machine } from "e2b";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { type BoxSpec, HOME } from "../../model/task.ts";
-import { INIT_SOURCE } from "../box/staging.ts";
-import { AGENT_PATH, INIT_PATH } from "../local/bwrap.ts";
+import { AGENT_PATH, INIT_PATH } from "../box/launch.ts";
+import { initProgram } from "../box/staging.ts";
 import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
 
 export const BRIDGE_PATH = "/opt/agent/bridge.js";
@@ -25,7 +25,7 @@ export interface Prepared {
 export async function prepareMachine(machine: Machine, spec: BoxSpec): Promise<Prepared> {
 	await machine.files.write(
 		[
-			{ path: INIT_PATH, data: await readFile(INIT_SOURCE, "utf8") },
+			{ path: INIT_PATH, data: initProgram().toString() },
 			{ path: BRIDGE_PATH, data: await readFile(BRIDGE_SOURCE, "utf8") },
 		],
 		{ user: "root" },

@@ -2,7 +2,7 @@ import { basename, dirname } from "node:path";
 import { Template } from "e2b";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
-import { AGENT_PATH } from "../local/bwrap.ts";
+import { AGENT_PATH } from "../box/launch.ts";
 import { connectionOf } from "./e2b.ts";
 
 /** What a task relies on, besides the agent's own program. */

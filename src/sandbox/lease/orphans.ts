@@ -1,9 +1,8 @@
 import { readdir, readFile, rm } from "node:fs/promises";
+import { BOX_MARK } from "../box/wire.ts";
 import { killCgroup, killProcess, removeCgroup } from "../local/cgroup.ts";
 import type { Lease } from "./lease.ts";
 
-/** The variable that marks the processes of a box without walls. */
-export const BOX_MARK = "PADDOCK_BOX";
 const ROUNDS = 50;
 
 /** Its owner is dead: nobody knows how far the box had come, so its uid or mark is searched for as well. */

@@ -2,16 +2,14 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../../model/task.ts";
-import type { InitConfig, Launched } from "../box/launch.ts";
+import { AGENT_PATH, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import type { Staged } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
+import type { InitConfig } from "../box/wire.ts";
 import { type Cgroup, freezeCgroup, killCgroup, killProcess, weighCgroup } from "./cgroup.ts";
 
 export const TMP_BYTES = 256 * 1024 * 1024;
 export const SHM_BYTES = 64 * 1024 * 1024;
-export const AGENT_PATH = "/opt/agent/opencode";
-export const INIT_PATH = "/opt/agent/init.js";
-export const BOX_RUN = "/run/box";
 
 const ARGUMENTS_FD = 3;
 const SECCOMP_FD = 4;

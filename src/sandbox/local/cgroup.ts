@@ -3,7 +3,7 @@ import { access, constants, mkdir, readFile, rmdir, writeFile } from "node:fs/pr
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { BoxSpec } from "../../model/task.ts";
-import { PROCESS_HEADROOM } from "../box/launch.ts";
+import { PROCESS_HEADROOM } from "../box/wire.ts";
 
 const ROOT = "/sys/fs/cgroup";
 const NAME = "paddock";

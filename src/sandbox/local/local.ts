@@ -2,19 +2,11 @@ import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
 import { findAgentBinary } from "../../host/binary.ts";
 import { type BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
-import {
-	baseEnv,
-	CONTROL_SOCKET,
-	EGRESS_PORT,
-	EGRESS_SOCKET,
-	GATEWAY_PORT,
-	GATEWAY_SOCKET,
-	type InitConfig,
-} from "../box/launch.ts";
+import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
+import { OpenBoxes } from "../box/open-boxes.ts";
 import { type Staged, stage } from "../box/staging.ts";
 import { Egress } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
@@ -22,7 +14,7 @@ import { destroyOrphan, destroyRemains } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
-import { AGENT_PATH, BOX_RUN, SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
+import { SHM_BYTES, startBwrap, TMP_BYTES } from "./bwrap.ts";
 import { type Limits, makeCgroup, planCgroup, toLimits, weighCgroup } from "./cgroup.ts";
 import { selfTest } from "./self-test.ts";
 
@@ -46,7 +38,7 @@ class LocalBackend implements Backend {
 	readonly name = "local";
 	readonly #root: string;
 	readonly #options: LocalOptions;
-	readonly #open = new Set<Sandbox>();
+	readonly #open = new OpenBoxes();
 	#staged: Staged | null = null;
 
 	constructor(options: LocalOptions) {
@@ -80,20 +72,21 @@ class LocalBackend implements Backend {
 			throw error;
 		}
 		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
-		const init = initConfig(boxId, spec.pids, role === "agent", egress !== null);
+		const init = initConfig({
+			...{ boxId, run: BOX_RUN, processes: spec.pids },
+			...{ gateway: role === "agent", egress: egress !== null },
+		});
 		const box = await openBox({
 			id: boxId,
 			backend: this.name,
 			home: HOME,
 			agentBinary: AGENT_PATH,
 			runDirectory,
-			...(lease.uid === null ? {} : { socketOwner: lease.uid }),
-			...(options.signal === undefined ? {} : { signal: options.signal }),
-			...(this.#options.answerTimeoutMs === undefined
-				? {}
-				: { answerTimeoutMs: this.#options.answerTimeoutMs }),
+			socketOwner: lease.uid ?? undefined,
+			signal: options.signal,
+			answerTimeoutMs: this.#options.answerTimeoutMs,
 			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
-			...(egress === null ? {} : { onEgress: (connection: Duplex) => egress.accept(connection) }),
+			onEgress: egress === null ? undefined : (connection) => egress.accept(connection),
 			launch: () =>
 				startBwrap({
 					...{ spec, uid: lease.uid, staged, runDirectory, cgroup: lease.cgroup, init },
@@ -104,10 +97,7 @@ class LocalBackend implements Backend {
 				await release();
 			},
 		});
-		this.#open.add(box);
-		const forget = () => void this.#open.delete(box);
-		box.closed.then(forget, forget);
-		return box;
+		return this.#open.add(box);
 	}
 
 	/** Once, and again should somebody have tidied it away. */
@@ -123,28 +113,13 @@ class LocalBackend implements Backend {
 		return await reapLeases(this.#leases, destroyOrphan);
 	}
 
-	async [Symbol.asyncDispose](): Promise<void> {
-		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#open[Symbol.asyncDispose]();
 	}
 
 	get #leases(): string {
 		return join(this.#root, "leases");
 	}
-}
-
-function initConfig(boxId: string, processes: number, gateway: boolean, egress: boolean): InitConfig {
-	return {
-		boxId,
-		control: `${BOX_RUN}/${CONTROL_SOCKET}`,
-		forwards: [
-			...(gateway ? [{ port: GATEWAY_PORT, to: `${BOX_RUN}/${GATEWAY_SOCKET}` }] : []),
-			...(egress ? [{ port: EGRESS_PORT, to: `${BOX_RUN}/${EGRESS_SOCKET}` }] : []),
-		],
-		home: HOME,
-		env: baseEnv(HOME, "/tmp", egress),
-		ownPidNamespace: true,
-		processes,
-	};
 }
 
 /** What really holds on this machine, for the record. */

@@ -5,11 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findAgentBinary } from "../../host/binary.ts";
 import { openBox } from "../box/box.ts";
-import { baseEnv, CONTROL_SOCKET, GATEWAY_SOCKET, type InitConfig, type Launched } from "../box/launch.ts";
-import { INIT_SOURCE } from "../box/staging.ts";
+import { initConfig, type Launched } from "../box/launch.ts";
+import { OpenBoxes } from "../box/open-boxes.ts";
+import { stageInit } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
+import type { InitConfig } from "../box/wire.ts";
 import { dropLease, reapLeases, takeLease } from "../lease/lease.ts";
-import { BOX_MARK, destroyOrphan, destroyRemains, killMarked } from "../lease/orphans.ts";
+import { destroyOrphan, destroyRemains, killMarked } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 
@@ -29,7 +31,7 @@ class ProcessBackend implements Backend {
 	readonly name = "process";
 	readonly #options: ProcessOptions;
 	readonly #root: string;
-	readonly #open = new Set<Sandbox>();
+	readonly #open = new OpenBoxes();
 
 	constructor(options: ProcessOptions) {
 		this.#options = options;
@@ -65,33 +67,25 @@ class ProcessBackend implements Backend {
 		await mkdir(home, { recursive: true, mode: 0o700 });
 		await mkdir(temporary, { recursive: true, mode: 0o700 });
 		const gateway = options.role !== "verifier";
-		const init: InitConfig = {
-			boxId,
-			control: join(runDirectory, CONTROL_SOCKET),
-			forwards: gateway ? [{ port: 0, to: join(runDirectory, GATEWAY_SOCKET) }] : [],
-			home,
-			env: { ...baseEnv(home, temporary, false), [BOX_MARK]: boxId },
-			ownPidNamespace: false,
-			processes: options.spec.pids,
-		};
+		const init = initConfig({
+			...{ boxId, run: runDirectory, gateway, egress: false, processes: options.spec.pids },
+			plain: { home, temporary },
+		});
 		const box = await openBox({
 			id: boxId,
 			backend: this.name,
 			home,
 			agentBinary: binary,
 			runDirectory,
-			...(options.signal === undefined ? {} : { signal: options.signal }),
+			signal: options.signal,
 			onGateway: gateway ? (connection) => options.onGateway(connection, boxId) : null,
-			launch: () => startPlain(binary, init),
+			launch: async () => startPlain(binary, await stageInit(this.#root), init),
 			release: async () => {
 				await destroyRemains(lease);
 				await dropLease(path);
 			},
 		});
-		this.#open.add(box);
-		const forget = () => void this.#open.delete(box);
-		box.closed.then(forget, forget);
-		return box;
+		return this.#open.add(box);
 	}
 
 	async reap(): Promise<number> {
@@ -99,8 +93,8 @@ class ProcessBackend implements Backend {
 		return reapLeases(this.#leases, destroyOrphan);
 	}
 
-	async [Symbol.asyncDispose](): Promise<void> {
-		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#open[Symbol.asyncDispose]();
 	}
 
 	get #leases(): string {
@@ -108,8 +102,8 @@ class ProcessBackend implements Backend {
 	}
 }
 
-async function startPlain(binary: string, init: InitConfig): Promise<Launched> {
-	const child = spawn(binary, [INIT_SOURCE, JSON.stringify(init)], {
+async function startPlain(binary: string, program: string, init: InitConfig): Promise<Launched> {
+	const child = spawn(binary, [program, JSON.stringify(init)], {
 		cwd: "/",
 		env: { BUN_BE_BUN: "1", HOME: "/nowhere", PATH: "/usr/bin:/bin" },
 		stdio: ["ignore", "pipe", "pipe"],

@@ -1,5 +1,5 @@
 import { RolloutError } from "../../errors.ts";
-import { BOX_MARK } from "../lease/orphans.ts";
+import { BOX_MARK } from "../box/wire.ts";
 import type { SshConnection } from "./connection.ts";
 
 /**

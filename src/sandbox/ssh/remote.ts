@@ -5,7 +5,7 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
-import { ETC, INIT_SOURCE, type Staged } from "../box/staging.ts";
+import { ETC, initProgram, type Staged } from "../box/staging.ts";
 import { seccompFilter } from "../local/seccomp.ts";
 import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
 import type { SshConnection } from "./connection.ts";
@@ -61,7 +61,7 @@ export async function prepareRemote(connection: SshConnection, agentBinary: stri
 		bridge: await install(connection, cache, "bridge.js", await readFile(BRIDGE_SOURCE)),
 		staged: {
 			agent: await install(connection, cache, "agent", binary),
-			init: await install(connection, cache, "init.js", await readFile(INIT_SOURCE)),
+			init: await install(connection, cache, "init.ts", initProgram()),
 			seccomp: "",
 			etc: await installEtc(connection, cache),
 			etcFolders: facts.get("etc") ?? [],

@@ -1,17 +1,6 @@
-import { type BoxSpec, HOME } from "../../model/task.ts";
-import {
-	baseEnv,
-	CONTROL_SOCKET,
-	type Doors,
-	EGRESS_PORT,
-	EGRESS_SOCKET,
-	GATEWAY_PORT,
-	GATEWAY_SOCKET,
-	type InitConfig,
-	type Launched,
-} from "../box/launch.ts";
-import { BOX_MARK } from "../lease/orphans.ts";
-import { BOX_RUN, bwrapArguments, wrapperArguments } from "../local/bwrap.ts";
+import type { BoxSpec } from "../../model/task.ts";
+import { BOX_RUN, type Doors, initConfig, type Launched, socketsIn } from "../box/launch.ts";
+import { bwrapArguments, wrapperArguments } from "../local/bwrap.ts";
 import { type BridgeOrder, SILENCE_MS, Tunnel } from "../tunnel/tunnel.ts";
 import type { SshConnection } from "./connection.ts";
 import { quote, type Remote } from "./remote.ts";
@@ -80,7 +69,7 @@ function toWalled(plan: BoxPlan): BridgeOrder {
 		staged: remote.staged,
 		runDirectory: `${folder}/run`,
 		cgroup: { version: "none" as const, folders: [], note: "" },
-		init: initConfig(plan, BOX_RUN),
+		init: initConfig({ ...plan, run: BOX_RUN, processes: spec.pids }),
 		facts: {},
 	};
 	return {
@@ -90,7 +79,7 @@ function toWalled(plan: BoxPlan): BridgeOrder {
 			args: Buffer.from(`${bwrapArguments(bwrap).join("\0")}\0`).toString("base64"),
 			seccomp: remote.seccomp.toString("base64"),
 		},
-		sockets: socketsOf(plan),
+		sockets: socketsIn(`${folder}/run`, plan),
 		argv: ["/bin/sh", "-c", OPEN_FILES, folder, ...wrapperArguments(bwrap).slice(1)],
 		env: {},
 		silenceMs: SILENCE_MS,
@@ -100,46 +89,21 @@ function toWalled(plan: BoxPlan): BridgeOrder {
 
 function toPlain(plan: BoxPlan): BridgeOrder {
 	const { folder, remote } = plan;
-	const base = initConfig(plan, `${folder}/run`);
-	const init: InitConfig = {
-		...base,
-		forwards: base.forwards.map(({ to }) => ({ port: 0, to })),
-		home: `${folder}/home`,
-		env: { ...baseEnv(`${folder}/home`, `${folder}/tmp`, false), [BOX_MARK]: plan.boxId },
-		ownPidNamespace: false,
-	};
+	const init = initConfig({
+		...plan,
+		run: `${folder}/run`,
+		processes: plan.spec.pids,
+		plain: { home: `${folder}/home`, temporary: `${folder}/tmp` },
+	});
 	return {
 		folder,
 		folders: ["run", "home", "tmp"],
 		files: {},
-		sockets: socketsOf(plan),
+		sockets: socketsIn(`${folder}/run`, plan),
 		argv: [remote.staged.agent, remote.staged.init, JSON.stringify(init)],
 		env: { BUN_BE_BUN: "1", HOME: "/nowhere", PATH: "/usr/bin:/bin" },
 		silenceMs: SILENCE_MS,
 		patienceMs: PLAIN_PATIENCE_MS,
-	};
-}
-
-function socketsOf({ folder, gateway, egress }: BoxPlan): BridgeOrder["sockets"] {
-	return {
-		control: `${folder}/run/${CONTROL_SOCKET}`,
-		...(gateway ? { gateway: `${folder}/run/${GATEWAY_SOCKET}` } : {}),
-		...(egress ? { egress: `${folder}/run/${EGRESS_SOCKET}` } : {}),
-	};
-}
-
-function initConfig({ boxId, spec, gateway, egress }: BoxPlan, run: string): InitConfig {
-	return {
-		boxId,
-		control: `${run}/${CONTROL_SOCKET}`,
-		forwards: [
-			...(gateway ? [{ port: GATEWAY_PORT, to: `${run}/${GATEWAY_SOCKET}` }] : []),
-			...(egress ? [{ port: EGRESS_PORT, to: `${run}/${EGRESS_SOCKET}` }] : []),
-		],
-		home: HOME,
-		env: baseEnv(HOME, "/tmp", egress),
-		ownPidNamespace: true,
-		processes: spec.pids,
 	};
 }
 

@@ -1,13 +1,13 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
-import type { Duplex } from "node:stream";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
+import { AGENT_PATH } from "../box/launch.ts";
+import { OpenBoxes } from "../box/open-boxes.ts";
 import { Egress } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
-import { AGENT_PATH } from "../local/bwrap.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
 import { describeAddress, readAddress, type SshAddress } from "./address.ts";
 import { connectSsh, type SshConnection } from "./connection.ts";
@@ -33,7 +33,7 @@ class SshBackend implements Backend {
 	readonly #options: SshOptions;
 	readonly #address: SshAddress;
 	readonly #leases: string;
-	readonly #open = new Set<Sandbox>();
+	readonly #open = new OpenBoxes();
 	#remote: Promise<Remote> | null = null;
 
 	constructor(options: SshOptions, address: SshAddress) {
@@ -92,9 +92,9 @@ class SshBackend implements Backend {
 			home: remote.bwrap ? HOME : `${folder}/home`,
 			agentBinary: remote.bwrap ? AGENT_PATH : remote.staged.agent,
 			runDirectory: null,
-			...(options.signal === undefined ? {} : { signal: options.signal }),
+			signal: options.signal,
 			onGateway: role === "agent" ? (duplex) => options.onGateway(duplex, boxId) : null,
-			...(egress === null ? {} : { onEgress: (duplex: Duplex) => egress.accept(duplex) }),
+			onEgress: egress === null ? undefined : (duplex) => egress.accept(duplex),
 			launch: async (doors) => {
 				connection = await connectSsh(this.#address);
 				const facts = { host: this.#address.host, networkAsked: egress?.asked ?? [] };
@@ -106,9 +106,7 @@ class SshBackend implements Backend {
 				await dropLease(path);
 			},
 		});
-		this.#open.add(box);
-		void box.closed.finally(() => this.#open.delete(box)).catch(() => {});
-		return box;
+		return this.#open.add(box);
 	}
 
 	/** The other machine's guardians end their boxes when we fall silent; this is for those that could not. */
@@ -121,8 +119,8 @@ class SshBackend implements Backend {
 		});
 	}
 
-	async [Symbol.asyncDispose](): Promise<void> {
-		await Promise.all([...this.#open].map((box) => box[Symbol.asyncDispose]()));
+	[Symbol.asyncDispose](): Promise<void> {
+		return this.#open[Symbol.asyncDispose]();
 	}
 
 	#requireWalls(remote: Remote): void {

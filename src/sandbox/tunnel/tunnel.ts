@@ -36,7 +36,7 @@ export interface BridgeOrder {
 	/** Name → base64, written into the folder before the box starts. */
 	files: Record<string, string>;
 	/** Where the init connects to, by door. */
-	sockets: Partial<Record<Door, string>>;
+	sockets: Partial<Record<Door, string | undefined>>;
 	argv: string[];
 	env: Record<string, string>;
 	silenceMs: number;

@@ -13,7 +13,7 @@ export const fileProbes: Probe[] = [
 	shell("read the host's accounts", "wc -l < /etc/passwd", /^2$/),
 	...["/usr", "/usr/bin", "/etc", "/.", "/opt/agent", "/run/box", "/dev", "/home"].map(readOnly),
 	shell("overwrite the agent's binary", "echo x > /opt/agent/opencode", /Read-only|Permission denied|busy/),
-	shell("replace the init", "rm -f /opt/agent/init.js; mv /tmp /tmp2", /Read-only|busy/),
+	shell("replace the init", "rm -f /opt/agent/init.ts; mv /tmp /tmp2", /Read-only|busy/),
 	shell("replace the control socket", "rm -f /run/box/ctl.sock", /Read-only/),
 	shell("look into /sys", "ls /sys", /No such file/),
 	shell(

@@ -1,0 +1,77 @@
+import { dlopen, ptr } from "bun:ffi";
+import { constants } from "node:fs";
+
+const F_SETFL = 4;
+const F_SETOWN = 8;
+const F_SETPIPE_SZ = 1031;
+const FIONREAD = 0x541b;
+const O_ASYNC = 0x2000;
+const O_CLOEXEC = 0x80000;
+const PIPE_BYTES = 256 * 1024;
+const PR_SET_DUMPABLE = 4;
+const RLIMIT_NPROC = 6;
+const SIGKILL = 9;
+
+const libc = openLibc();
+
+function openLibc() {
+	for (const name of ["libc.so.6", "libc.musl-x86_64.so.1", "libc.musl-aarch64.so.1"]) {
+		try {
+			return dlopen(name, {
+				prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
+				prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
+				kill: { args: ["i32", "i32"], returns: "i32" },
+				read: { args: ["i32", "ptr", "u64"], returns: "i32" },
+				pipe2: { args: ["ptr", "i32"], returns: "i32" },
+				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
+				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+			}).symbols;
+		} catch {
+			// The next name.
+		}
+	}
+	throw new Error("no libc found");
+}
+
+/** Hides this process's memory and descriptors from code that runs under the same uid. */
+export function hideFromOthers(): boolean {
+	return libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) === 0;
+}
+
+/** Pid 0 is this process. */
+export function limitProcesses(pid: number, soft: number, hard: number): void {
+	libc.prlimit(pid, RLIMIT_NPROC, ptr(new BigUint64Array([BigInt(soft), BigInt(hard)])), null);
+}
+
+/** Everything this process may signal but itself and pid 1, in one call. */
+export function killEverything(): void {
+	libc.kill(-1, SIGKILL);
+}
+
+/** Closed when a program is executed. */
+export function makePipe(): { read: number; write: number } {
+	const ends = new Int32Array(2);
+	if (libc.pipe2(ptr(ends), O_CLOEXEC) !== 0) {
+		throw Object.assign(new Error("no descriptors left for a pipe"), { code: "EMFILE" });
+	}
+	const [read = -1, write = -1] = ends;
+	libc.fcntl(read, F_SETPIPE_SZ, PIPE_BYTES);
+	return { read, write };
+}
+
+/** Our end of a pipe never makes us wait: the kernel says by SIGIO when there is something to do. */
+export function notifyOf(descriptor: number): void {
+	libc.fcntl(descriptor, F_SETOWN, process.pid);
+	libc.fcntl(descriptor, F_SETFL, constants.O_NONBLOCK | O_ASYNC);
+}
+
+/** How much of `into` was filled; 0 at the end, less than 0 when there is nothing yet. */
+export function readInto(descriptor: number, into: Buffer): number {
+	return libc.read(descriptor, ptr(into), into.length);
+}
+
+/** How much waits to be read. */
+export function waitingBytes(descriptor: number): number {
+	const count = new Int32Array(1);
+	return libc.ioctl(descriptor, FIONREAD, ptr(count)) === 0 ? count[0]! : 0;
+}

@@ -1,0 +1,47 @@
+import type { AddressInfo, Socket } from "node:net";
+import { connect, createServer } from "node:net";
+import { FROM_BOX } from "../wire.ts";
+import { fail, send } from "./frames.ts";
+
+/** From here on the connection carries bytes to and from a port in the box. */
+export function tunnel(connection: Socket, port: number, rest: Buffer): void {
+	const inner = connect({ port, host: "127.0.0.1" });
+	const refused = (error: Error) => fail(connection, error);
+	inner.on("error", refused);
+	inner.on("connect", () => {
+		inner.removeListener("error", refused);
+		send(connection, FROM_BOX.result, "{}");
+		if (rest.length > 0) inner.write(rest);
+		splice(connection, inner);
+	});
+}
+
+/** Listens on a port in the box for a socket of the host's; says which port it became. */
+export function forward(port: number, to: string): Promise<number> {
+	const server = createServer((inner) => splice(inner, connect({ path: to })));
+	return new Promise((succeed, reject) => {
+		server.on("error", reject);
+		server.listen({ port, host: "127.0.0.1" }, () => succeed((server.address() as AddressInfo).port));
+	});
+}
+
+/**
+ * Either end's hanging up ends both, once what was on its way has arrived. This runtime's sockets know no
+ * half-close, so there is none to pass on.
+ */
+function splice(left: Socket, right: Socket): void {
+	flow(left, right);
+	flow(right, left);
+}
+
+function flow(from: Socket, to: Socket): void {
+	from.on("data", (chunk) => {
+		if (to.write(chunk)) return;
+		from.pause();
+		to.once("drain", () => from.resume());
+	});
+	from.on("end", () => to.end());
+	from.on("close", () => to.end());
+	from.on("error", () => to.end());
+	from.resume();
+}
