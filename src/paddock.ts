@@ -7,6 +7,7 @@ import { listEndpoints, resolveEndpoint } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { openMachine } from "./machine.ts";
 import type { ModelCall } from "./model/call.ts";
+import type { Command } from "./model/command.ts";
 import { toTimerMs } from "./model/duration.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import { newId } from "./model/id.ts";
@@ -17,7 +18,7 @@ import { requirePolicy } from "./policy/names.ts";
 import type { Queue, Worker, WorkerInfo } from "./queue/queue.ts";
 import type { Availability } from "./sandbox/sandbox.ts";
 import { follow } from "./store/follow.ts";
-import type { NewRollout, RolloutCommand, Store } from "./store/store.ts";
+import type { NewRollout, Store } from "./store/store.ts";
 import { readCalls } from "./store/trace/trace-log.ts";
 
 /**
@@ -51,7 +52,7 @@ export interface Paddock extends AsyncDisposable {
 	): Promise<{ sessionId: string | null; messages: AgentMessage[]; note: string | null } | null>;
 	calls(id: string): AsyncIterable<ModelCall>;
 	abort(target: { id: string } | { groupId: string } | { batchId: string }): Promise<string[]>;
-	command(id: string, command: RolloutCommand): Promise<boolean>;
+	command(id: string, command: Command): Promise<boolean>;
 
 	/** Starts taking work on this machine. */
 	work(options?: { capacity?: number }): Promise<Worker>;

@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { agentEnvironment, agentFiles } from "../../src/agent/opencode-config.ts";
-import { ServeClient } from "../../src/agent/serve-client.ts";
+import { placeAt, ServeClient } from "../../src/agent/serve/client.ts";
+import { ServeConversation } from "../../src/agent/serve/conversation.ts";
 import { findAgentBinary } from "../../src/host/binary.ts";
 import { AgentOptions } from "../../src/model/request.ts";
 import type { Stopwatch } from "./stopwatch.ts";
@@ -28,23 +28,16 @@ export async function bareServe(model: Stopwatch): Promise<Figures> {
 		env: place.env,
 	});
 	const port = await listening(child);
-	const client = new ServeClient(async () => connect(port, "127.0.0.1"), {
+	const client = new ServeClient(placeAt(`http://127.0.0.1:${port}`), {
 		password: "x",
 		directory: place.workdir,
 	});
-	const stop = new AbortController();
-	const idle = Promise.withResolvers<void>();
-	const { ready, ended } = client.events(
-		(event) => event.type === "session.idle" && idle.resolve(),
-		stop.signal,
-	);
-	await ready;
-	await client.prompt(await client.createSession("bench"), "Do what is asked.");
-	await idle.promise;
+	const conversation = new ServeConversation(client, { directory: place.workdir, title: "bench" });
+	await conversation.start();
+	await conversation.send("Do what is asked.");
+	await conversation.settled();
 	const threeTurns = performance.now() - since;
-	stop.abort();
-	await ended.catch(() => {});
-	client.close();
+	await conversation.finish();
 	await end(child);
 	return { firstRequest: model.firstRequestAt() - since, threeTurns };
 }

@@ -106,9 +106,18 @@ function agentConfig(options: AgentOptions, place: AgentPlace): object {
 	};
 }
 
-/** Without a person watching there is nobody to answer a question; with one, only what changes something asks. */
+/** What changes something. */
+const ASKED = ["bash", "edit", "webfetch", "external_directory", "doom_loop"];
+
+/**
+ * Whatever somebody has to decide about is asked for, and decided by our side, where it goes on the record. Without a person
+ * watching there is nobody to answer a question.
+ */
 function permissions(options: AgentOptions): object {
-	if (options.permission === "allow") return { "*": "allow", question: "deny" };
-	const asked = ["bash", "edit", "webfetch", "external_directory", "doom_loop"];
-	return { "*": "allow", ...Object.fromEntries(asked.map((name) => [name, "ask"])) };
+	const ruled = options.permissionRules.map((rule) => rule.tool);
+	const asked = options.permission === "allow" ? ruled : [...ASKED, ...ruled];
+	const question = options.permission === "ask" ? {} : { question: "deny" };
+	const asks = asked.map((name) => [name, "ask"]);
+	// Later entries win, so that the agent's own rule for everything comes first.
+	return { "*": "allow", ...Object.fromEntries(asks), ...question };
 }

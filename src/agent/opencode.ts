@@ -2,7 +2,7 @@ import { within } from "../errors.ts";
 import type { Agent } from "./agent.ts";
 import { OPENCODE_VERSION } from "./opencode-config.ts";
 import { bootRunDriver } from "./run-driver.ts";
-import { bootServe } from "./serve.ts";
+import { bootServe } from "./serve/boot.ts";
 
 /** OpenCode, by either driver. */
 export const opencode: Agent = {

@@ -3,12 +3,23 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { AgentOptions } from "../model/request.ts";
 import { HOME, INSTRUCTION_PATH } from "../model/task.ts";
 import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
-import type { AgentEnd, AgentListener, AgentMessage, AgentRun, BootedAgent } from "./agent.ts";
+import type {
+	AgentMessage,
+	AgentTrouble,
+	Ask,
+	BootedAgent,
+	CloseReason,
+	Conversation,
+	ConversationEvent,
+	ConversationStatus,
+} from "./agent.ts";
 import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
 import { agentEnvironment, agentFiles } from "./opencode-config.ts";
-import { isSessionId } from "./serve-client.ts";
-import { whenAborted } from "./stopped.ts";
+import { isAgentId, isRecord } from "./serve/client.ts";
+import { mintId } from "./serve/ids.ts";
+import { toTrouble } from "./serve/mirror.ts";
+import { Subscription } from "./serve/subscription.ts";
 
 /** A killed command is reported at once, unless the box no longer answers. */
 const KILL_GRACE_MS = 3_000;
@@ -32,86 +43,117 @@ export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: st
 			const { exitCode } = await box.exec(["true"], { timeoutMs: PING_MS });
 			if (exitCode !== 0) throw new Error("the box answers no command");
 		},
-		begin: async (prompt, listener) => await beginRun(box, options, env, prompt, listener, log),
+		open: async (directory) => new RunConversation({ box, options, env, directory, log }),
 		logTail: async () => log.tail(64_000),
 		[Symbol.asyncDispose]: async () => {},
 	};
 }
 
-async function beginRun(
-	box: Sandbox,
-	options: AgentOptions,
-	env: Record<string, string>,
-	prompt: { directory: string; instruction: string },
-	listener: AgentListener,
-	log: LogTail,
-): Promise<AgentRun> {
-	const instructionPath = INSTRUCTION_PATH.replace(HOME, box.home);
-	await box.writeFile(instructionPath, prompt.instruction);
-	const title = options.title ? "" : ` --title '${TITLE}'`;
-	// On stdin the prompt arrives verbatim; as an argument it would be wrapped in quotes.
-	const command = `exec "$0" run --format json${title} < "$1"`;
-	const process = await box.spawn(["bash", "-c", command, box.agentBinary, instructionPath], {
-		cwd: prompt.directory,
-		env,
-	});
-	log.follow(process.stderr);
-	return new CommandRun(box, process, env, listener, log);
+interface Parts {
+	box: Sandbox;
+	options: AgentOptions;
+	env: Record<string, string>;
+	directory: string;
+	log: LogTail;
 }
 
-class CommandRun implements AgentRun {
-	readonly #box: Sandbox;
-	readonly #process: BoxProcess;
-	readonly #env: Record<string, string>;
-	readonly #listener: AgentListener;
-	readonly #drained: Promise<void>;
+/** A conversation of one turn, and nobody can be asked anything. */
+class RunConversation implements Conversation {
+	readonly #parts: Parts;
+	readonly #subscriptions = new Set<Subscription>();
+	readonly #closed = Promise.withResolvers<CloseReason>();
+	readonly #settled = Promise.withResolvers<void>();
+	#process: BoxProcess | null = null;
 	#sessionId: string | null = null;
-	#error: { code: string; message: string } | null = null;
+	#trouble: AgentTrouble | null = null;
+	#isInterrupted = false;
+	#pending = false;
 
-	constructor(
-		box: Sandbox,
-		process: BoxProcess,
-		env: Record<string, string>,
-		listener: AgentListener,
-		log: LogTail,
-	) {
-		this.#box = box;
-		this.#process = process;
-		this.#env = env;
-		this.#listener = listener;
-		this.#drained = readLines(process.stdout, (line) => {
-			log.add(`${line}\n`);
-			this.#onLine(line);
-		});
+	constructor(parts: Parts) {
+		this.#parts = parts;
 	}
 
 	get sessionId(): string | null {
 		return this.#sessionId;
 	}
 
-	async wait(signal: AbortSignal): Promise<AgentEnd> {
-		using stop = whenAborted(signal);
-		const ended = this.#ended();
-		let exitCode = await Promise.race([ended, stop.fired]);
-		if (exitCode === "stopped") {
-			await this.#process.kill("SIGKILL");
-			exitCode = await Promise.race([ended, delay(KILL_GRACE_MS, null, { ref: false })]);
-		}
-		if (signal.aborted) return { outcome: "aborted", exitCode, error: this.#error };
-		return { outcome: exitCode === 0 ? "completed" : "failed", exitCode, error: this.#error };
+	get pending(): boolean {
+		return this.#pending;
 	}
 
-	async #ended(): Promise<number | null> {
-		const { exitCode } = await this.#process.exited;
-		await this.#drained;
-		return exitCode;
+	get status(): ConversationStatus {
+		return { type: this.#pending ? "busy" : "idle" };
+	}
+
+	get closed(): Promise<CloseReason> {
+		return this.#closed.promise;
+	}
+
+	subscribe(handler: (event: ConversationEvent) => unknown): Disposable {
+		const subscription = new Subscription(handler, (error) =>
+			this.#parts.log.add(`a listener failed: ${String(error)}\n`),
+		);
+		this.#subscriptions.add(subscription);
+		return subscription;
+	}
+
+	decideWith(): Disposable {
+		return NOTHING;
+	}
+
+	answerWith(): Disposable {
+		return NOTHING;
+	}
+
+	async send(text: string): Promise<string> {
+		if (this.#process !== null) throw new Error("the run driver takes one prompt only; use the serve driver");
+		const { box, options, env, directory, log } = this.#parts;
+		const messageId = mintId("msg");
+		this.#pending = true;
+		const instructionPath = INSTRUCTION_PATH.replace(HOME, box.home);
+		await box.writeFile(instructionPath, text);
+		const title = options.title ? "" : ` --title '${TITLE}'`;
+		// On stdin the prompt arrives verbatim; as an argument it would be wrapped in quotes.
+		const command = `exec "$0" run --format json${title} < "$1"`;
+		const process = await box.spawn(["bash", "-c", command, box.agentBinary, instructionPath], {
+			cwd: directory,
+			env,
+		});
+		this.#process = process;
+		log.follow(process.stderr);
+		const drained = readLines(process.stdout, (line) => {
+			log.add(`${line}\n`);
+			this.#onLine(line);
+		});
+		void Promise.all([process.exited, drained]).then(([{ exitCode }]) => this.#ended(messageId, exitCode));
+		return messageId;
+	}
+
+	async interrupt(): Promise<void> {
+		if (this.#process === null || !this.#pending) return;
+		this.#isInterrupted = true;
+		await this.#process.kill("SIGKILL");
+		await Promise.race([this.#settled.promise, delay(KILL_GRACE_MS, null, { ref: false })]);
+	}
+
+	setModel(): void {
+		throw new Error("the run driver has one model; use the serve driver");
+	}
+
+	settled(): Promise<void> {
+		return this.#settled.promise;
+	}
+
+	asks(): Ask[] {
+		return [];
 	}
 
 	/** There is no server to ask while it runs; afterwards its database is read. */
 	async messages(): Promise<AgentMessage[]> {
+		const { box, env } = this.#parts;
 		if (this.#sessionId === null) return [];
-		const result = await this.#box.exec([this.#box.agentBinary, "export", this.#sessionId], {
-			env: this.#env,
+		const result = await box.exec([box.agentBinary, "export", this.#sessionId], {
+			env,
 			timeoutMs: 20_000,
 			maxOutputBytes: 64 * 1024 * 1024,
 		});
@@ -121,46 +163,52 @@ class CommandRun implements AgentRun {
 		return messages ?? [];
 	}
 
-	async send(): Promise<void> {
-		throw new Error("the run driver takes one prompt only; use the serve driver");
-	}
-
-	async answerPermission(): Promise<boolean> {
-		return false;
-	}
-
-	async answerQuestion(): Promise<boolean> {
-		return false;
+	async finish(message = "it was closed"): Promise<void> {
+		await this.#process?.[Symbol.asyncDispose]();
+		const reason: CloseReason = { code: "asked", message, exitCode: null };
+		this.#emit({ type: "closed", reason });
+		this.#subscriptions.clear();
+		this.#settled.resolve();
+		this.#closed.resolve(reason);
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
-		await this.#process[Symbol.asyncDispose]();
+		await this.finish();
+	}
+
+	#ended(messageId: string, exitCode: number | null): void {
+		this.#pending = false;
+		const error = exitCode === 0 ? null : (this.#trouble ?? unexplained(exitCode));
+		const ended = this.#isInterrupted ? "interrupted" : error === null ? "answered" : "failed";
+		this.#emit({ type: "turn-end", turn: { messageId, ended, text: "", error, tokens: null } });
+		this.#settled.resolve();
+	}
+
+	#emit(event: ConversationEvent): void {
+		for (const subscription of this.#subscriptions) subscription.push(event, 1_000);
 	}
 
 	#onLine(line: string): void {
-		let event: {
-			type?: unknown;
-			sessionID?: unknown;
-			part?: unknown;
-			error?: { name?: unknown; data?: { message?: unknown } };
-		};
+		let event: unknown;
 		try {
 			event = JSON.parse(line);
 		} catch {
 			return; // What tools print can end up here; the log has it.
 		}
-		if (this.#sessionId === null && isSessionId(event.sessionID)) {
-			this.#sessionId = event.sessionID;
-			this.#listener.onSession(event.sessionID);
+		if (!isRecord(event)) return;
+		const { type, sessionID, part = null, error = null } = event;
+		if (this.#sessionId === null && isAgentId(sessionID)) {
+			this.#sessionId = sessionID;
+			this.#emit({ type: "session-start", sessionId: sessionID });
 		}
-		if (event.type === "error") {
-			this.#error = {
-				code: String(event.error?.name ?? "UnknownError"),
-				message: String(event.error?.data?.message ?? ""),
-			};
-		}
-		if (event.type === "text" || event.type === "tool_use" || event.type === "error") {
-			this.#listener.onEvent(`run.${event.type}`, { part: event.part ?? null, error: event.error ?? null });
-		}
+		if (type === "error") this.#trouble = toTrouble(error);
+		if (type === "text" || type === "tool_use" || type === "error")
+			this.#emit({ type: "agent-event", name: `run.${type}`, properties: { part, error } });
 	}
+}
+
+const NOTHING: Disposable = { [Symbol.dispose]: () => {} };
+
+function unexplained(exitCode: number | null): AgentTrouble {
+	return { code: "UnknownError", message: `opencode run ended with ${exitCode}`, statusCode: null };
 }

@@ -22,6 +22,9 @@ export type CommandResult = z.infer<typeof CommandResult>;
 const event = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
 	z.object({ type: z.literal(type), ...shape });
 
+/** Which session asked; a sub-agent has one of its own. */
+const asker = { sessionId: z.string().optional(), isChild: z.boolean().optional() };
+
 /** What can happen in a rollout. The event log is the one source for every display and for recovery. */
 export const EventBody = z
 	.discriminatedUnion("type", [
@@ -37,11 +40,26 @@ export const EventBody = z
 		}),
 		event("call-start", { index: z.int(), purpose: z.string() }),
 		event("call-end", { call: CallSummary }),
-		event("permission-ask", { requestId: z.string(), permission: z.string(), patterns: z.array(z.string()) }),
-		event("permission-end", { requestId: z.string(), reply: z.string(), by: z.string() }),
-		event("question-ask", { requestId: z.string(), questions: z.array(z.unknown()) }),
-		event("question-end", { requestId: z.string(), by: z.string() }),
-		event("message-sent", { text: z.string(), by: z.string() }),
+		event("permission-ask", {
+			requestId: z.string(),
+			permission: z.string().describe("Which tool"),
+			patterns: z.array(z.string()),
+			input: z.record(z.string(), z.unknown()).optional().describe("What the tool was about to do"),
+			...asker,
+		}),
+		event("permission-end", {
+			requestId: z.string(),
+			reply: z.string().describe("once, reject; unknown when it was answered elsewhere"),
+			by: z
+				.string()
+				.describe("Who decided: rule, policy, a person; or deadline, interrupt, ghost, elsewhere, close"),
+			message: z.string().optional().describe("What the model reads of a denial"),
+		}),
+		event("question-ask", { requestId: z.string(), questions: z.array(z.unknown()), ...asker }),
+		event("question-end", { requestId: z.string(), by: z.string(), reply: z.string().optional() }),
+		event("message-sent", { text: z.string(), by: z.string(), messageId: z.string().optional() }),
+		event("interrupted", { by: z.string() }),
+		event("model-set", { model: z.string(), by: z.string() }),
 		event("agent-end", { outcome: Outcome, exitCode: z.int().nullable() }),
 		event("verify-end", { result: CommandResult }),
 		event("reward", { reward: z.number().nullable() }),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { EndpointSpec } from "./endpoint.ts";
+import { PermissionRule } from "./permission.ts";
 import { Task } from "./task.ts";
 
 export const SandboxBackend = z
@@ -40,9 +41,21 @@ export const AgentOptions = z
 		contextTokens: z.int().positive().default(128_000),
 		outputTokens: z.int().positive().default(8_192),
 		permission: z
-			.enum(["allow", "ask"])
+			.enum(["allow", "deny", "ask"])
 			.default("allow")
-			.describe("ask: permission requests wait for an answer; a deadline denies"),
+			.describe("For what no rule decides; ask: permission requests wait for an answer"),
+		permissionRules: z
+			.array(PermissionRule)
+			.max(1_000)
+			.default([])
+			.describe("By tool and pattern; the last that fits decides"),
+		permissionDeadlineS: z
+			.number()
+			.positive()
+			.max(86_400)
+			.default(300)
+			.describe("How long a person may take"),
+		permissionDefault: z.enum(["allow", "deny"]).default("deny").describe("When nobody decided in time"),
 	})
 	.meta({ id: "AgentOptions" });
 export type AgentOptions = z.infer<typeof AgentOptions>;

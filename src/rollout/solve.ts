@@ -1,19 +1,26 @@
-import type { AgentEnd, AgentListener, AgentRun } from "../agent/agent.ts";
+import type { Conversation } from "../agent/agent.ts";
+import { Attendant, type AttendantPolicy } from "../conversation/attendant.ts";
+import { isTelling } from "../conversation/telling.ts";
+import { type WorkEnd, workOff } from "../conversation/work.ts";
 import { messageOf, RolloutError, within } from "../errors.ts";
 import type { Tap } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
+import type { EventBody } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
+import type { AgentOptions } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
+import { shorten } from "../model/shorten.ts";
 import { HOME, WORKDIR } from "../model/task.ts";
 import { TraceWriter } from "../store/trace/trace-log.ts";
-import { Attendant } from "./attendant.ts";
 import { inTime } from "./clock.ts";
+import { coalesce } from "./coalesce.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
 import { EventAllowance } from "./event-allowance.ts";
 import { type Halt, HaltSwitch } from "./halt.ts";
 import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
+import { Transcript } from "./transcript.ts";
 
 /**
  * Lets the agent work on the task until it ends by itself or has to stop, then keeps the evidence. `onLastWord` is called when
@@ -57,18 +64,21 @@ export async function solve(
 	});
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
-	const attendant = new Attendant(rollout, deps.store, record);
-	await using run = await begin(rollout, ready, listener(record, attendant), halt);
-	const end = run === null ? NEVER_BEGAN : await attendedWork(run, attendant, halt);
+	const transcript = new Transcript(rollout, deps.store);
+	await using conversation = await open(ready, halt);
+	const end =
+		conversation === null
+			? NEVER_BEGAN
+			: await attendedWork(rollout, conversation, transcript, deps, record, halt);
 	record.agentExitCode = end.exitCode;
 	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
 	onLastWord();
-	await keepEvidence(rollout, ready, run, attendant, deps, record);
+	await keepEvidence(rollout, ready, conversation, transcript, deps, record);
 }
 
-const NEVER_BEGAN: AgentEnd = { outcome: "aborted", exitCode: null, error: null };
+const NEVER_BEGAN: WorkEnd = { outcome: "aborted", exitCode: null, error: null };
 
 const BOX_LOST: Failure = {
 	boundary: "sandbox",
@@ -81,57 +91,93 @@ function traceSink(rollout: Rollout, deps: Deps): TraceWriter {
 	return new TraceWriter((bytes) => deps.store.appendTrace(rollout.id, rollout.attempt, bytes));
 }
 
-/** Null when it had to stop before the agent took the prompt. */
-async function begin(
-	rollout: Rollout,
-	ready: ReadyBox,
-	listener: AgentListener,
-	halt: HaltSwitch,
-): Promise<AgentRun | null> {
+/** Null when it had to stop before the agent could be talked to. */
+async function open(ready: ReadyBox, halt: HaltSwitch): Promise<Conversation | null> {
 	const directory = WORKDIR.replace(HOME, ready.box.home);
-	const { instruction } = rollout.request.task;
-	const beginning = within(
-		"agent",
-		"agent_start_failed",
-		() => ready.agent.begin({ directory, instruction }, listener),
-		{ retryable: true },
-	);
-	const run = await Promise.race([beginning, halt.halted]);
-	// One that begins all the same is let go; why one did not no longer matters.
-	if (run === null) beginning.then((late) => late[Symbol.asyncDispose]()).catch(() => {});
-	return run;
+	const opening = within("agent", "agent_start_failed", () => ready.agent.open(directory), {
+		retryable: true,
+	});
+	const conversation = await Promise.race([opening, halt.halted]);
+	// One that opens all the same is let go; why one did not no longer matters.
+	if (conversation === null) opening.then((late) => late[Symbol.asyncDispose]()).catch(() => {});
+	return conversation;
 }
 
-async function attendedWork(run: AgentRun, attendant: Attendant, halt: HaltSwitch): Promise<AgentEnd> {
-	using _attending = attendant.attend(run);
-	return await run.wait(halt.signal);
-}
-
-function listener(record: RolloutRecord, attendant: Attendant): AgentListener {
+async function attendedWork(
+	rollout: Rollout,
+	conversation: Conversation,
+	transcript: Transcript,
+	deps: Deps,
+	record: RolloutRecord,
+	halt: HaltSwitch,
+): Promise<WorkEnd> {
+	const { task, agent } = rollout.request;
 	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
+	const tell = (event: EventBody) => {
+		if (allowance.take(event)) record.emit(event);
+	};
+	const attendant = new Attendant(toPolicy(agent), tell);
+	using _listening = listen(conversation, record, transcript, tell);
+	using _attending = attendant.attend(conversation);
+	using _commands = takeCommands(rollout, deps, record, attendant);
+	using _following = transcript.follow(conversation);
+	return await workOff(conversation, attendant, task.instruction, halt.signal);
+}
+
+function listen(
+	conversation: Conversation,
+	record: RolloutRecord,
+	transcript: Transcript,
+	tell: (event: EventBody) => void,
+): Disposable {
+	return conversation.subscribe((event) => {
+		if (event.type === "session-start") record.session(event.sessionId);
+		if (event.type === "note") tell({ type: "note", text: event.text });
+		if (event.type !== "agent-event") return;
+		const { name, properties } = event;
+		if (!isTelling(name, properties)) return;
+		transcript.stirred();
+		tell({ type: "agent-event", name, properties: shorten(properties) as Record<string, unknown> });
+	});
+}
+
+/** What people say to a rollout may come from any process; the store tells. */
+function takeCommands(rollout: Rollout, deps: Deps, record: RolloutRecord, attendant: Attendant): Disposable {
+	const { id, attempt } = rollout;
+	let obeyed = 0;
+	const take = coalesce(
+		async () => {
+			for (const { number, command } of await deps.store.commands(id, attempt)) {
+				// Dropping what was obeyed before may have failed.
+				if (number > obeyed) await attendant.obey(command);
+				obeyed = number;
+				await deps.store.dropCommands(id, attempt, number);
+			}
+		},
+		(error) => record.note(`commands could not be read: ${messageOf(error)}`),
+	);
+	const watching = deps.store.watch(id, take);
+	take();
+	return watching;
+}
+
+function toPolicy(agent: AgentOptions): AttendantPolicy {
 	return {
-		onSession: (sessionId) => record.session(sessionId),
-		onEvent: (name, properties) => {
-			if (allowance.take(properties)) record.emit({ type: "agent-event", name, properties });
-			attendant.stirred();
-		},
-		onPermission: (ask) => {
-			if (allowance.take(ask)) attendant.permission(ask);
-		},
-		onQuestion: (ask) => {
-			if (allowance.take(ask)) attendant.question(ask);
-		},
+		permission: agent.permission,
+		rules: agent.permissionRules,
+		deadlineMs: toTimerMs(agent.permissionDeadlineS * 1000),
+		otherwise: agent.permissionDefault,
 	};
 }
 
 /** What stopped it from outside explains the end best; then the true upstream error; then what the agent said. */
-function settle(end: AgentEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; failure: Failure | null } {
+function settle(end: WorkEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; failure: Failure | null } {
 	if (halt?.type === "failure") return { outcome: "failed", failure: halt.failure };
 	if (halt) return { outcome: halt.type, failure: null };
 	// An agent that aborts itself has ended by itself: it gets the verdict it would like to avoid.
 	if (end.outcome !== "failed") return { outcome: "completed", failure: null };
 	if (tap.lastUpstreamError) return { outcome: "failed", failure: tap.lastUpstreamError };
-	const crashed = end.error?.code === "agent_crashed" || end.error?.code === "agent_lost";
+	const crashed = end.error?.code === "agent_crashed" || end.error?.code === "agent_auth_failed";
 	const code = crashed ? end.error!.code : "agent_error";
 	const message = end.error
 		? `${end.error.code}: ${end.error.message}`
@@ -143,15 +189,15 @@ function settle(end: AgentEnd, halt: Halt | null, tap: Tap): { outcome: Outcome;
 async function keepEvidence(
 	rollout: Rollout,
 	ready: ReadyBox,
-	run: AgentRun | null,
-	attendant: Attendant,
+	conversation: Conversation | null,
+	transcript: Transcript,
 	deps: Deps,
 	record: RolloutRecord,
 ): Promise<void> {
 	const ms = rollout.request.task.clocks.teardownS * 1000;
 	const late = () => new RolloutError("agent", "agent_api_error", "the agent did not hand it over in time");
 	try {
-		if (run !== null) await inTime(attendant.keepTranscript(run), { ms, late });
+		if (conversation !== null) await inTime(transcript.keep(conversation), { ms, late });
 		await deps.store.putBlob(
 			rollout.id,
 			rollout.attempt,

@@ -1,6 +1,6 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { answerPermission, answerQuestion, sendMessage } from "../api/commands.ts";
-import type { Paddock } from "../paddock.ts";
+import type { Command } from "../model/command.ts";
 import { type Door, requireRow } from "./door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
@@ -25,9 +25,7 @@ export function mountCommands(app: OpenAPIHono, door: Door): void {
 	);
 }
 
-type RolloutCommand = Parameters<Paddock["command"]>[1];
-
-async function post(door: Door, id: string, command: RolloutCommand): Promise<{ accepted: true }> {
+async function post(door: Door, id: string, command: Command): Promise<{ accepted: true }> {
 	await requireRow(door, id);
 	if (await door.paddock.command(id, command)) return { accepted: true };
 	throw new ProblemError(409, "rollout_ended", `rollout ${id} has ended and hears nothing any more`);

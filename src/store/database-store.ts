@@ -1,4 +1,5 @@
 import type { BlobName } from "../model/blob.ts";
+import type { Command } from "../model/command.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
@@ -17,7 +18,6 @@ import type {
 	GroupSummary,
 	Page,
 	PostedCommand,
-	RolloutCommand,
 	RolloutEnd,
 	RolloutFilter,
 	RolloutPatch,
@@ -167,7 +167,7 @@ export class DatabaseStore implements Store {
 		return this.#blobs.list(id);
 	}
 
-	async post(id: string, command: RolloutCommand): Promise<boolean> {
+	async post(id: string, command: Command): Promise<boolean> {
 		const step = { type: "post", command: JSON.stringify(command) } as const;
 		return (await this.#database.change({ id }, step)).length > 0;
 	}

@@ -1,3 +1,4 @@
+import type { Command } from "../model/command.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Sql } from "./database.ts";
@@ -15,7 +16,7 @@ import {
 	toRow,
 	type WholeColumns,
 } from "./rows.ts";
-import type { GroupSummary, Page, PostedCommand, RolloutCommand } from "./store.ts";
+import type { GroupSummary, Page, PostedCommand } from "./store.ts";
 
 interface PageOptions {
 	cursor?: string | undefined;
@@ -126,7 +127,7 @@ export class Reads {
 		);
 		return rows.map(({ position, body }) => ({
 			number: position,
-			command: JSON.parse(body) as RolloutCommand,
+			command: JSON.parse(body) as Command,
 		}));
 	}
 

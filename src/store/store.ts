@@ -1,4 +1,5 @@
 import type { BlobName } from "../model/blob.ts";
+import type { Command } from "../model/command.ts";
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutRequest } from "../model/request.ts";
@@ -51,22 +52,10 @@ export interface RolloutEnd {
 	summary: TraceSummary | null;
 }
 
-/** What a watcher may say to a running rollout. */
-export type RolloutCommand =
-	| { type: "send"; text: string; by: string }
-	| {
-			type: "permission";
-			requestId: string;
-			reply: "once" | "always" | "reject";
-			message?: string | undefined;
-			by: string;
-	  }
-	| { type: "question"; requestId: string; answers: string[][] | null; by: string };
-
 export interface PostedCommand {
 	/** Rises with each command. */
 	number: number;
-	command: RolloutCommand;
+	command: Command;
 }
 
 export interface GroupSummary extends Group {
@@ -165,7 +154,7 @@ export interface Store extends AsyncDisposable {
 	listBlobs(id: string): Promise<BlobName[]>;
 
 	/** Leaves a command for whoever runs the rollout, wherever that is. False when it has ended. */
-	post(id: string, command: RolloutCommand): Promise<boolean>;
+	post(id: string, command: Command): Promise<boolean>;
 	/** What was posted and not dropped yet, oldest first; nothing for an attempt that another has taken over from. */
 	commands(id: string, attempt: number): Promise<PostedCommand[]>;
 	/** Once they are obeyed: an acknowledged command outlives a worker that dies with it in its hands. */

@@ -1,7 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Agent, AgentRun, BootedAgent } from "../../src/agent/agent.ts";
+import type { Agent, BootedAgent, Conversation, ConversationEvent, Turn } from "../../src/agent/agent.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import { newId } from "../../src/model/id.ts";
@@ -87,7 +87,7 @@ export function scriptAgent(script: string, change: Partial<BootedAgent> = {}): 
 			prime: async () => {},
 			openAhead: async () => {},
 			ping: async () => {},
-			begin: async ({ directory }) => beginScript(box, directory, script),
+			open: async (directory) => scriptConversation(box, directory, script),
 			logTail: async () => "",
 			[Symbol.asyncDispose]: async () => {},
 			...change,
@@ -95,22 +95,58 @@ export function scriptAgent(script: string, change: Partial<BootedAgent> = {}): 
 	};
 }
 
-function beginScript(box: Sandbox, cwd: string, script: string): AgentRun {
+/** What is sent to it does not matter: it runs the script, and that is its turn. */
+export function scriptConversation(
+	box: Sandbox,
+	cwd: string,
+	script: string,
+	ended: Turn["ended"] = "answered",
+): Conversation {
+	const handlers = new Set<(event: ConversationEvent) => unknown>();
+	const settled = Promise.withResolvers<void>();
+	const stop = new AbortController();
+	let pending = false;
+	const emit = (event: ConversationEvent) => {
+		for (const handler of handlers) handler(event);
+	};
+	const work = async () => {
+		try {
+			await box.exec(script, { cwd, signal: stop.signal });
+		} catch (error) {
+			if (!stop.signal.aborted) throw error;
+		}
+		pending = false;
+		emit({ type: "turn-end", turn: { messageId: "msg_1", ended, text: "", error: null, tokens: null } });
+		settled.resolve();
+	};
+	const none = { [Symbol.dispose]: () => {} };
 	return {
 		sessionId: null,
-		async wait(signal) {
-			try {
-				const { exitCode } = await box.exec(script, { cwd, signal });
-				return { outcome: "completed", exitCode, error: null };
-			} catch (error) {
-				if (!signal.aborted) throw error;
-				return { outcome: "aborted", exitCode: null, error: null };
-			}
+		status: { type: "idle" },
+		get pending() {
+			return pending;
 		},
+		closed: new Promise(() => {}),
+		subscribe(handler) {
+			handlers.add(handler);
+			return { [Symbol.dispose]: () => void handlers.delete(handler) };
+		},
+		decideWith: () => none,
+		answerWith: () => none,
+		async send() {
+			pending = true;
+			void work();
+			return "msg_1";
+		},
+		async interrupt() {
+			stop.abort();
+			await settled.promise;
+		},
+		setModel: () => {},
+		settled: () => settled.promise,
+		asks: () => [],
 		messages: async () => [],
-		send: async () => {},
-		answerPermission: async () => false,
-		answerQuestion: async () => false,
+		finish: async () => {},
 		[Symbol.asyncDispose]: async () => {},
 	};
 }

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
-import type { Agent, AgentEnd } from "../../src/agent/agent.ts";
+import type { Agent } from "../../src/agent/agent.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { readCalls } from "../../src/store/trace/trace-log.ts";
 import { sse } from "../fakes/replies.ts";
 import { openUpstream, type Reaction, type Upstream } from "../fakes/upstream.ts";
 import { task } from "../fixtures/script.ts";
-import { openStage, type PlayOptions, scriptAgent } from "./fixture.ts";
+import { changed, openStage, type PlayOptions, scriptAgent } from "./fixture.ts";
 
 const clocks = { createS: 30, setupS: 30, agentS: 60, verifyS: 30, teardownS: 30 };
 
@@ -41,20 +41,23 @@ function stubbornAgent({ upstream, after }: StubbornAgent): Agent {
 			const booted = await scriptAgent("true").boot(box, options, key, signal);
 			return {
 				...booted,
-				begin: async (prompt, listener) => {
+				open: async (directory) => {
 					const calling = new AbortController();
 					const call = (words: string) => void callFrom(box, key, words, calling.signal);
-					call("first");
-					return {
-						...(await booted.begin(prompt, listener)),
-						async wait(halted): Promise<AgentEnd> {
-							await box.exec("until test -e ~/heard; do sleep 0.05; done");
-							await after(call, () => calling.abort());
-							await upstream.until(() => upstream.received.every(({ isAborted }) => isAborted));
-							return { outcome: halted.aborted ? "aborted" : "completed", exitCode: null, error: null };
-						},
-						messages: async () => [{ info: { said: "evidence" }, parts: [] }],
+					const toldToStop = () =>
+						upstream.until(() => upstream.received.every(({ isAborted }) => isAborted));
+					const work = async () => {
+						await box.exec("until test -e ~/heard; do sleep 0.05; done");
+						await after(call, () => calling.abort());
+						await toldToStop();
 					};
+					call("first");
+					const working = work();
+					return changed(await booted.open(directory), {
+						settled: () => working,
+						interrupt: toldToStop,
+						messages: async () => [{ info: { said: "evidence" }, parts: [] }],
+					});
 				},
 			};
 		},

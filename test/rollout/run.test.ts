@@ -3,7 +3,7 @@ import { RolloutError } from "../../src/errors.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import type { ReadyBox } from "../../src/rollout/ready-box.ts";
 import { task } from "../fixtures/script.ts";
-import { changed, openStage, type Stage, scriptAgent } from "./fixture.ts";
+import { changed, openStage, type Stage, scriptAgent, scriptConversation } from "./fixture.ts";
 
 const never = () => new Promise<never>(() => {});
 const clocks = { createS: 20, setupS: 20, agentS: 20, verifyS: 20, teardownS: 20 };
@@ -90,20 +90,19 @@ test("the clean box opens at the model's last word, while the agent is still at 
 	const agent = scriptAgent("true");
 	const boot: typeof agent.boot = async (box, options, key, signal) => {
 		const booted = await agent.boot(box, options, key, signal);
-		const begin: typeof booted.begin = async (...prompt) => {
-			const run = await booted.begin(...prompt);
-			const wait: typeof run.wait = async (halted) => {
+		const open: typeof booted.open = async (directory) => {
+			const conversation = await booted.open(directory);
+			const settled = async () => {
 				const body = JSON.stringify({ model: "any", messages: [{ role: "user", content: "hello" }] });
 				const url = `${box.gatewayUrl}/v1/chat/completions`;
 				const json = ["-H", "content-type: application/json", "-d", body];
 				await box.exec(["curl", "-sS", url, "-H", `authorization: Bearer ${key}`, ...json]);
-				const patience = new Promise<void>((done) => halted.addEventListener("abort", () => done()));
-				await Promise.race([opened.promise, patience]);
-				return await run.wait(halted);
+				await opened.promise;
+				await conversation.settled();
 			};
-			return { ...run, wait };
+			return changed(conversation, { settled });
 		};
-		return { ...booted, begin };
+		return { ...booted, open };
 	};
 	await using stage = await openStage({ ...agent, boot });
 	const end = await stage.play(task({ verify: ["true"], clocks }), {
@@ -171,7 +170,7 @@ test("a clean box that could not be opened, or died before it was needed, is ope
 });
 
 test("an agent that never takes the prompt runs out of the agent's time", async () => {
-	await using stage = await openStage(scriptAgent("true", { begin: never }));
+	await using stage = await openStage(scriptAgent("true", { open: never }));
 	const end = await stage.play(task({ clocks: { ...clocks, agentS: 0.2 } }));
 	expect(end).toMatchObject({ outcome: "timeout", failure: null });
 });
@@ -180,7 +179,7 @@ test("an abort that comes while the agent is starting is an abort", async () => 
 	const stop = new AbortController();
 	await using stage = await openStage(
 		scriptAgent("true", {
-			begin: async () => {
+			open: async () => {
 				stop.abort();
 				return await never();
 			},
@@ -199,18 +198,11 @@ test("an abort during verification is an abort, not a failed check", async () =>
 });
 
 test("an agent that aborts itself is verified like any other", async () => {
-	const agent = scriptAgent("echo 42 > answer");
-	const boot: typeof agent.boot = async (...args) => {
-		const booted = await agent.boot(...args);
-		return {
-			...booted,
-			begin: async (...prompt) => {
-				const run = await booted.begin(...prompt);
-				const wait: typeof run.wait = async (signal) => ({ ...(await run.wait(signal)), outcome: "aborted" });
-				return { ...run, wait };
-			},
-		};
-	};
+	const agent = scriptAgent("true");
+	const boot: typeof agent.boot = async (box, ...rest) => ({
+		...(await agent.boot(box, ...rest)),
+		open: async (directory) => scriptConversation(box, directory, "echo 42 > answer", "interrupted"),
+	});
 	await using stage = await openStage({ ...agent, boot });
 	const end = await stage.play(task({ verify: ["test -e answer"], clocks }));
 	expect(end).toMatchObject({ outcome: "completed", reward: 1 });

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+import type { AddressInfo } from "node:net";
 import { expect, test } from "vitest";
-import { ServeClient } from "../../src/agent/serve-client.ts";
+import { placeAt, ServeClient } from "../../src/agent/serve/client.ts";
 
 test("a server that takes a request and falls silent is an error of the agent, worth another try", async () => {
 	await using server = await openServer(() => {});
@@ -24,7 +24,7 @@ async function openServer(answer: (response: import("node:http").ServerResponse)
 	const server = createServer((_request, response) => answer(response));
 	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
 	const { port } = server.address() as AddressInfo;
-	const client = new ServeClient(async () => connect(port, "127.0.0.1"), { password: "x", directory: "/" });
+	const client = new ServeClient(placeAt(`http://127.0.0.1:${port}`), { password: "x", directory: "/" });
 	return {
 		client,
 		async [Symbol.asyncDispose]() {

@@ -1,22 +1,26 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { RolloutError } from "../errors.ts";
-import type { AgentOptions } from "../model/request.ts";
-import { WARM_UP } from "../model/warm-up.ts";
-import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
-import type { AgentListener, AgentRun, BootedAgent } from "./agent.ts";
-import { readLines } from "./lines.ts";
-import { LogTail } from "./log-tail.ts";
-import { agentEnvironment, agentFiles } from "./opencode-config.ts";
-import { ServeClient } from "./serve-client.ts";
-import { openSession, type WaitingSession } from "./serve-run.ts";
-import { whenAborted } from "./stopped.ts";
+import { RolloutError } from "../../errors.ts";
+import { toTimerMs } from "../../model/duration.ts";
+import type { AgentOptions } from "../../model/request.ts";
+import { WARM_UP } from "../../model/warm-up.ts";
+import type { BoxProcess, Sandbox } from "../../sandbox/sandbox.ts";
+import type { BootedAgent } from "../agent.ts";
+import { readLines } from "../lines.ts";
+import { LogTail } from "../log-tail.ts";
+import { agentEnvironment, agentFiles } from "../opencode-config.ts";
+import { whenAborted } from "../stopped.ts";
+import { placeInBox, ServeClient } from "./client.ts";
+import { ServeConversation } from "./conversation.ts";
 
 const PORT = 4096;
 const BOOT_LIMIT_MS = 120_000;
 const EXIT_GRACE_MS = 500;
+const DECIDE_GRACE_MS = 5_000;
 /** The second turn still meets code that runs for the first time. */
 const WARM_UP_TURNS = 2;
+/** What shares a box with the agent is hostile: less is believed of it. */
+const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 
 /** Starts `opencode serve` in the box and resolves when it answers. */
 export async function bootServe(
@@ -89,7 +93,7 @@ interface Parts {
 
 class ServeAgent implements BootedAgent {
 	readonly #parts: Parts;
-	#ahead: { directory: string; session: WaitingSession } | null = null;
+	#ahead: { directory: string; conversation: ServeConversation } | null = null;
 
 	constructor(parts: Parts) {
 		this.#parts = parts;
@@ -101,17 +105,15 @@ class ServeAgent implements BootedAgent {
 		const prompt = this.#parts.options.permission === "allow" ? WARM_UP.shell : WARM_UP.word;
 		try {
 			const session = await client.createSession("warm-up");
-			for (let turn = 0; turn < WARM_UP_TURNS; turn += 1) {
-				await client.promptAndWait(session, prompt);
-			}
-			await client.deleteSession(session);
+			for (let turn = 0; turn < WARM_UP_TURNS; turn += 1) await client.promptAndWait(session.id, prompt);
+			await client.deleteSession(session.id);
 		} finally {
 			client.close();
 		}
 	}
 
 	async openAhead(directory: string): Promise<void> {
-		this.#ahead = { directory, session: await this.#openSession(directory) };
+		this.#ahead = { directory, conversation: await this.#open(directory) };
 	}
 
 	async ping(): Promise<void> {
@@ -123,15 +125,12 @@ class ServeAgent implements BootedAgent {
 		}
 	}
 
-	async begin(
-		prompt: { directory: string; instruction: string },
-		listener: AgentListener,
-	): Promise<AgentRun> {
-		const { directory, instruction } = prompt;
-		const ahead = this.#ahead?.directory === directory ? this.#ahead.session : null;
-		if (ahead !== null) this.#ahead = null;
-		const session = ahead ?? (await this.#openSession(directory));
-		return await session.begin(instruction, listener);
+	async open(directory: string, { sessionId }: { sessionId?: string } = {}): Promise<ServeConversation> {
+		const ahead = this.#ahead;
+		if (ahead === null || ahead.directory !== directory || sessionId !== undefined)
+			return await this.#open(directory, sessionId);
+		this.#ahead = null;
+		return ahead.conversation;
 	}
 
 	async logTail(): Promise<string> {
@@ -140,19 +139,37 @@ class ServeAgent implements BootedAgent {
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		const { server } = this.#parts;
-		await this.#ahead?.session[Symbol.asyncDispose]();
+		await this.#ahead?.conversation.finish();
 		await server.kill("SIGTERM");
 		// It ends with its box in any case; this only lets it close its database.
 		await Promise.race([server.exited, delay(EXIT_GRACE_MS)]);
 	}
 
-	async #openSession(directory: string): Promise<WaitingSession> {
+	async #open(directory: string, sessionId?: string): Promise<ServeConversation> {
 		const { server, options } = this.#parts;
-		return await openSession(this.#client(directory), server, options);
+		const conversation = new ServeConversation(this.#client(directory), {
+			directory,
+			title: options.title ? null : "Paddock rollout",
+			...(sessionId === undefined ? {} : { sessionId }),
+			maxFrameBytes: MAX_FRAME_BYTES,
+			// Whoever decides has the sharper clock; this one is for asks that nobody takes.
+			times: { decideMs: toTimerMs(options.permissionDeadlineS * 1000 + DECIDE_GRACE_MS) },
+			serverEnded: server.exited,
+		});
+		try {
+			await conversation.start();
+			return conversation;
+		} catch (error) {
+			await conversation.finish("it did not start");
+			throw error;
+		}
 	}
 
 	#client(directory: string): ServeClient {
 		const { box, port, password } = this.#parts;
-		return new ServeClient(() => box.connect(port), { password, directory });
+		return new ServeClient(
+			placeInBox(() => box.connect(port)),
+			{ password, directory },
+		);
 	}
 }

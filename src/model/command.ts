@@ -1,0 +1,15 @@
+/** What a watcher may say to a live agent, in a rollout or a conversation. `by` goes on the record. */
+export type Command =
+	| { type: "send"; text: string; by: string }
+	| {
+			type: "permission";
+			requestId: string;
+			reply: "once" | "always" | "reject";
+			message?: string;
+			by: string;
+	  }
+	| { type: "question"; requestId: string; answers: string[][] | null; by: string }
+	/** Stops what the agent is doing; with a text it goes on from there. */
+	| { type: "interrupt"; text?: string; by: string }
+	/** provider/model, for what is sent from now on. */
+	| { type: "model"; model: string; by: string };
