@@ -1,7 +1,6 @@
 import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import type { ExportFormat, ExportReport, exportRollouts } from "../export/export.ts";
-import type { RolloutRow } from "../model/rollout.ts";
+import type { ExportFormat, ExportReport, Selection } from "../export/export.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
 import { printLine } from "./console.ts";
@@ -52,44 +51,28 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
 		const stop = new AbortController();
 		using _interrupts = onInterrupt(() => stop.abort());
-		const { exportRollouts } = await import("../export/export.ts");
-		const report = await exportRollouts(
-			await storeOf(paddock, args.operands),
-			toFilter(args),
-			format,
-			out ?? process.stdout,
-			{
-				signal: stop.signal,
-				includeUntrainable: args.has("include-untrainable"),
-				...(minReward === undefined ? {} : { minReward }),
-			},
-		);
+		const selection = args.operands.length === 0 ? toFilter(args) : await named(paddock, args.operands);
+		const report = await paddock.export(selection, format, out ?? process.stdout, {
+			signal: stop.signal,
+			includeUntrainable: args.has("include-untrainable"),
+			minReward,
+		});
 		for (const line of describe(report, format, out)) printLine(console.stderr, line);
 		return 0;
 	},
 };
 
-/** The store itself, or one that lists only the rollouts that were named. */
-async function storeOf(
-	paddock: Paddock,
-	operands: readonly string[],
-): Promise<Parameters<typeof exportRollouts>[0]> {
-	const { store } = paddock;
-	if (operands.length === 0) return store;
-	const named: RolloutRow[] = [];
+/** The rollouts that were named; each of them has ended. */
+async function named(paddock: Paddock, operands: readonly string[]): Promise<Selection> {
+	const ids: string[] = [];
 	for (const operand of operands) {
-		const rollout = await store.row(await findRollout(paddock, operand));
-		if (rollout === null || rollout.status !== "done") {
+		const rollout = await paddock.row(await findRollout(paddock, operand));
+		if (rollout?.status !== "done") {
 			throw new UsageError(`Rollout "${operand}" has not ended yet.`, "not_done");
 		}
-		named.push(rollout);
+		ids.push(rollout.id);
 	}
-	return {
-		list: async () => ({ items: named, next: null }),
-		get: (id) => store.get(id),
-		group: (id) => store.group(id),
-		readTrace: (id, attempt) => store.readTrace(id, attempt),
-	};
+	return { ids };
 }
 
 function toNumber(args: Arguments): number | undefined {

@@ -37,7 +37,7 @@ export const list: Command = {
 		const limit = args.whole("limit", { least: 1, most: 100_000 }) ?? DEFAULT_LIMIT;
 		const filter = toFilter(args);
 		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
-		const { items, next } = await paddock.store.list(filter, { limit });
+		const { items, next } = await paddock.list(filter, { limit });
 		if (args.has("json")) {
 			for (const rollout of items) printLine(console.stdout, JSON.stringify(rollout));
 			return 0;
@@ -56,17 +56,12 @@ export const list: Command = {
 };
 
 export function toFilter(args: Arguments): RolloutFilter {
-	const status = args.choice("status", RolloutStatus.options);
-	const outcome = args.choice("outcome", Outcome.options);
-	const taskId = args.text("task");
-	const groupId = args.text("group");
-	const batchId = args.text("batch");
 	return {
-		...(status === undefined ? {} : { status }),
-		...(outcome === undefined ? {} : { outcome }),
-		...(taskId === undefined ? {} : { taskId }),
-		...(groupId === undefined ? {} : { groupId }),
-		...(batchId === undefined ? {} : { batchId }),
+		status: args.choice("status", RolloutStatus.options),
+		outcome: args.choice("outcome", Outcome.options),
+		taskId: args.text("task"),
+		groupId: args.text("group"),
+		batchId: args.text("batch"),
 	};
 }
 

@@ -1,4 +1,5 @@
 import type { ModelCall, Purpose } from "../model/call.ts";
+import type { Rollout } from "../model/rollout.ts";
 import type { Break, Certificate } from "../model/sample.ts";
 import { type Fault, faultsOf, samplingOf } from "./faults.ts";
 
@@ -7,6 +8,10 @@ export interface Expected {
 	calls?: number;
 	/** Why no sample may be made, whatever the tokens look like. */
 	untrainable?: string | null;
+}
+
+export function expectedOf(rollout: Pick<Rollout, "calls" | "summary">): Expected {
+	return { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
 }
 
 const FULL_BREAKS = 100;

@@ -1,11 +1,12 @@
 import type { Writable } from "node:stream";
 import { UsageError } from "../errors.ts";
 import type { ModelCall } from "../model/call.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { RolloutFilter, Store } from "../store/store.ts";
 import { readCalls } from "../store/trace/trace-log.ts";
 import { Advantages } from "./advantage.ts";
 import { type AtifOptions, toTrajectory } from "./atif.ts";
+import { expectedOf } from "./certificate.ts";
 import { chatRows } from "./chat-rows.ts";
 import { ParquetSink } from "./parquet.ts";
 import { proxyTraceRecords } from "./proxy-trace.ts";
@@ -18,10 +19,10 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportOptions extends Omit<SampleOptions, "expected">, AtifOptions {
 	/** Also samples of rollouts whose certificate says no; the row says so. Never in `trl`. */
-	includeUntrainable?: boolean;
+	includeUntrainable?: boolean | undefined;
 	/** Only rollouts with at least this reward. */
-	minReward?: number;
-	signal?: AbortSignal;
+	minReward?: number | undefined;
+	signal?: AbortSignal | undefined;
 	onProgress?: (report: ExportReport) => void;
 }
 
@@ -34,6 +35,9 @@ export interface ExportReport {
 	skips: { rolloutId: string; reason: string }[];
 }
 
+/** All that match, or the ones that are named. */
+export type Selection = RolloutFilter | { ids: readonly string[] };
+
 type ExportStore = Pick<Store, "list" | "get" | "group" | "readTrace">;
 
 const PAGE = 100;
@@ -45,7 +49,7 @@ const NAMED_SKIPS = 100;
  */
 export async function exportRollouts(
 	store: ExportStore,
-	filter: RolloutFilter,
+	selection: Selection,
 	format: ExportFormat,
 	destination: Writable | string,
 	options: ExportOptions = {},
@@ -58,7 +62,7 @@ export async function exportRollouts(
 	const advantages = new Advantages(store);
 	const report: ExportReport = { rollouts: 0, rows: 0, skipped: 0, skips: [] };
 	await using sink = await openSink(format, destination);
-	for await (const rollout of doneRollouts(store, filter, options)) {
+	for await (const rollout of doneRollouts(store, selection, options)) {
 		const calls = () => readCalls(() => store.readTrace(rollout.id, rollout.attempt));
 		const source = { rollout, calls, advantage: await advantages.of(rollout), options };
 		let rows = 0;
@@ -103,8 +107,7 @@ async function* tokenRows(
 	skip: (reason: string) => void,
 ): AsyncGenerator<unknown> {
 	if (format === "trl" && rollout.reward === null) return skip("it has no reward");
-	const expected = { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
-	const sampling = { ...options, expected };
+	const sampling = { ...options, expected: expectedOf(rollout) };
 	const certificate = await certify(calls, sampling);
 	const isWanted = certificate.trainable || (options.includeUntrainable && format !== "trl");
 	if (!isWanted) return skip(certificate.reasons.join("; "));
@@ -115,23 +118,32 @@ async function* tokenRows(
 
 async function* doneRollouts(
 	store: ExportStore,
-	filter: RolloutFilter,
-	{ minReward, signal }: ExportOptions,
+	selection: Selection,
+	{ minReward = Number.NEGATIVE_INFINITY, signal }: ExportOptions,
 ): AsyncGenerator<Rollout> {
-	let cursor: string | null = null;
-	do {
+	const isWanted = ({ reward }: { reward: number | null }) =>
+		(reward ?? Number.NEGATIVE_INFINITY) >= minReward;
+	for await (const id of selectedIds(store, selection, isWanted)) {
 		signal?.throwIfAborted();
-		const page = await store.list(
-			{ ...filter, status: "done" },
-			{ limit: PAGE, order: "oldest", ...(cursor !== null && { cursor }) },
-		);
-		for (const { id, reward } of page.items) {
-			if (minReward !== undefined && (reward ?? Number.NEGATIVE_INFINITY) < minReward) continue;
-			const rollout = await store.get(id);
-			if (rollout !== null) yield rollout;
-		}
-		cursor = page.next;
-	} while (cursor !== null);
+		const rollout = await store.get(id);
+		if (rollout?.status === "done" && isWanted(rollout)) yield rollout;
+	}
+}
+
+/** Rows are small, rollouts carry their task: what the row shows to be unwanted is never read whole. */
+async function* selectedIds(
+	store: ExportStore,
+	selection: Selection,
+	isWanted: (row: RolloutRow) => boolean,
+): AsyncGenerator<string> {
+	if ("ids" in selection) return yield* selection.ids;
+	const filter = { ...selection, status: "done" as const };
+	let cursor: string | undefined;
+	do {
+		const page = await store.list(filter, { limit: PAGE, order: "oldest", cursor });
+		yield* page.items.filter(isWanted).map(({ id }) => id);
+		cursor = page.next ?? undefined;
+	} while (cursor !== undefined);
 }
 
 async function openSink(format: ExportFormat, target: Writable | string): Promise<RowSink<unknown>> {

@@ -41,18 +41,13 @@ export function createMcpServer(paddock: Paddock, options: McpServerOptions = {}
 			signal: extra.signal,
 			whenAbandoned: options.whenAbandoned ?? (() => "abort"),
 			door: "mcp",
-			...(options.origin === undefined ? {} : { origin: options.origin }),
-			...(progressToken === undefined
-				? {}
-				: {
-						onProgress: (progress) =>
-							void extra
-								.sendNotification({
-									method: "notifications/progress",
-									params: { progressToken, ...progress },
-								})
-								.catch((error: unknown) => options.log?.debug({ err: error }, "progress was not delivered")),
-					}),
+			origin: options.origin,
+			onProgress: (progress) => {
+				if (progressToken === undefined) return;
+				extra
+					.sendNotification({ method: "notifications/progress", params: { progressToken, ...progress } })
+					.catch((error: unknown) => options.log?.debug({ err: error }, "progress was not delivered"));
+			},
 		};
 		extra.signal.addEventListener("abort", () => options.onCancelled?.(extra.requestId), { once: true });
 		const answer = callTool(tool, params.arguments, context, options.log);

@@ -5,11 +5,11 @@ export type Command =
 			type: "permission";
 			requestId: string;
 			reply: "once" | "always" | "reject";
-			message?: string;
+			message?: string | undefined;
 			by: string;
 	  }
 	| { type: "question"; requestId: string; answers: string[][] | null; by: string }
 	/** Stops what the agent is doing; with a text it goes on from there. */
-	| { type: "interrupt"; text?: string; by: string }
+	| { type: "interrupt"; text?: string | undefined; by: string }
 	/** provider/model, for what is sent from now on. */
 	| { type: "model"; model: string; by: string };

@@ -5,3 +5,9 @@ const LONGEST_TIMER_MS = 2 ** 31 - 1;
 export function toTimerMs(ms: number): number {
 	return Math.min(Math.max(0, Math.ceil(ms)), LONGEST_TIMER_MS);
 }
+
+/** Fires when so much time has passed, or when `signal` does. */
+export function untilTimeout(timeoutMs: number, signal?: AbortSignal): AbortSignal {
+	const clock = AbortSignal.timeout(toTimerMs(timeoutMs));
+	return signal === undefined ? clock : AbortSignal.any([signal, clock]);
+}

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
-import { toTimerMs } from "../model/duration.ts";
+import { untilTimeout } from "../model/duration.ts";
 import { toText } from "../tools/result.ts";
 import { type Toolbox, toJsonSchema } from "../tools/toolbox.ts";
 import type { Tool, ToolOutput } from "../tools/tools.ts";
@@ -115,21 +115,20 @@ export class Environment {
 
 	async #run(tool: Tool, value: unknown, options: CallOptions): Promise<CallAnswer> {
 		const { timeoutS } = options;
-		const timeout = timeoutS === undefined ? undefined : AbortSignal.timeout(toTimerMs(timeoutS * 1000));
-		const signal = timeout === undefined ? options.signal : AbortSignal.any([options.signal, timeout]);
+		const signal = timeoutS === undefined ? options.signal : untilTimeout(timeoutS * 1000, options.signal);
 		try {
 			const output = await tool.run(value, {
 				signal,
 				whenAbandoned: this.#options.whenAbandoned,
 				door: "openenv",
-				...(options.origin === undefined ? {} : { origin: options.origin }),
+				origin: options.origin,
 			});
 			const text = toText(output);
 			this.#remember(output);
 			return { output, text };
 		} catch (error) {
 			if (options.signal.aborted) throw error;
-			if (timeout?.aborted)
+			if (signal.aborted)
 				return {
 					error: {
 						error_type: "timeout",

@@ -83,9 +83,8 @@ async function step(context: Context, environment: Environment): Promise<Respons
 	const timeoutS = parsed.data.timeout_s ?? undefined;
 	return whileHeard(request.signal, async () => {
 		const origin = new URL(request.url).origin;
-		const time = timeoutS === undefined ? {} : { timeoutS };
 		return context.json(
-			await environment.step(tool_name, value, { signal: request.signal, origin, ...time }),
+			await environment.step(tool_name, value, { signal: request.signal, origin, timeoutS }),
 		);
 	});
 }

@@ -30,6 +30,6 @@ export type ServerFrame =
 export interface CallOptions {
 	/** Fires when nobody waits for the answer any more. */
 	signal: AbortSignal;
-	origin?: string;
-	timeoutS?: number;
+	origin?: string | undefined;
+	timeoutS?: number | undefined;
 }

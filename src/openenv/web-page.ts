@@ -15,7 +15,7 @@ const SURFACES: [path: string, what: string][] = [
 export function mountWebPage(app: OpenAPIHono, paddock: Paddock): void {
 	for (const path of ["/web", "/web/"])
 		app.get(path, async (context) => {
-			const { items } = await paddock.store.list({}, { limit: 50, order: "newest" });
+			const { items } = await paddock.list({}, { limit: 50, order: "newest" });
 			context.header(
 				"content-security-policy",
 				"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'",

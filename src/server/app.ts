@@ -4,13 +4,12 @@ import { HTTPException } from "hono/http-exception";
 import { createLog, type Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
-import { Admission } from "./admission.ts";
 import { mountCommands } from "./command-routes.ts";
 import { docsPage } from "./docs.ts";
-import type { Door } from "./door.ts";
 import { mountEvents } from "./event-routes.ts";
 import { mountFiles } from "./file-routes.ts";
 import { mountGroups } from "./group-routes.ts";
+import type { HttpDoor } from "./http-door.ts";
 import { mountHealth, mountMachine } from "./machine-routes.ts";
 import { Metrics } from "./metrics.ts";
 import { describeApp, type OpenApiDocument } from "./openapi.ts";
@@ -40,10 +39,9 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	options.extraRoutes?.(app);
 	limitBodies(app, options.maxBodyBytes ?? MAX_BODY_BYTES);
 
-	const door: Door = {
+	const door: HttpDoor = {
 		paddock,
 		log,
-		admission: new Admission(paddock, paddock.config.queueLimit),
 		closing: options.closing ?? new AbortController().signal,
 		keepAliveMs: options.keepAliveMs ?? 15_000,
 	};

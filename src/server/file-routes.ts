@@ -1,16 +1,16 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getBlob, getDiff, getFile, listFiles } from "../api/trace.ts";
 import { isBlobName } from "../model/blob.ts";
-import { type Door, requireRollout, requireRow } from "./door.ts";
+import { type HttpDoor, requireRollout, requireRow } from "./http-door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
 
-export function mountFiles(app: OpenAPIHono, door: Door): void {
+export function mountFiles(app: OpenAPIHono, door: HttpDoor): void {
 	const { paddock } = door;
 
 	mount(app, listFiles, async ({ params }) => {
 		const rollout = await requireRollout(door, params.id);
-		return { files: rollout.summary?.files ?? [], blobs: await paddock.store.listBlobs(params.id) };
+		return { files: rollout.summary?.files ?? [], blobs: await paddock.blobs(params.id) };
 	});
 
 	mount(app, getBlob, async ({ params }) => {
@@ -32,9 +32,9 @@ export function mountFiles(app: OpenAPIHono, door: Door): void {
 	});
 }
 
-async function requireBlob(door: Door, id: string, name: string): Promise<Buffer> {
+async function requireBlob(door: HttpDoor, id: string, name: string): Promise<Buffer> {
 	await requireRow(door, id);
-	const bytes = isBlobName(name) ? await door.paddock.store.getBlob(id, name) : null;
+	const bytes = isBlobName(name) ? await door.paddock.blob(id, name) : null;
 	if (!bytes) throw new ProblemError(404, "not_found", `rollout ${id} left no ${name}`);
 	return bytes;
 }

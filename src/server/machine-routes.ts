@@ -1,27 +1,20 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
 import { VERSION } from "../version.ts";
-import type { Door } from "./door.ts";
+import type { HttpDoor } from "./http-door.ts";
 import { mount } from "./mount.ts";
 
-export function mountMachine(app: OpenAPIHono, door: Door): void {
-	const { paddock, admission } = door;
+export function mountMachine(app: OpenAPIHono, { paddock }: HttpDoor): void {
 	const startedAt = performance.now();
 
 	mountHealth(app);
 
 	mount(app, getStatus, async () => {
-		const [rollouts, queueDepth, workers] = await Promise.all([
-			paddock.store.counts(),
-			paddock.queue.depth(),
-			paddock.workers(),
-		]);
+		const [status, workers] = await Promise.all([paddock.status(), paddock.workers()]);
 		return {
 			version: VERSION,
 			uptimeS: (performance.now() - startedAt) / 1000,
-			rollouts,
-			queueDepth,
-			queueLimit: admission.limit,
+			...status,
 			capacity: workers.reduce((sum, worker) => sum + worker.capacity, 0),
 		};
 	});

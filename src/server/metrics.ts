@@ -56,20 +56,16 @@ export class Metrics {
 	}
 
 	async render(paddock: Paddock): Promise<string> {
-		const [counts, depth, workers] = await Promise.all([
-			paddock.store.counts(),
-			paddock.queue.depth(),
-			paddock.workers(),
-		]);
+		const [{ rollouts, queueDepth }, workers] = await Promise.all([paddock.status(), paddock.workers()]);
 		const sum = (pick: (worker: (typeof workers)[number]) => number) =>
 			workers.reduce((total, worker) => total + pick(worker), 0);
 		const rows = [
 			gauge("paddock_rollouts", "Stored rollouts, by status", [
-				[{ status: "queued" }, counts.queued],
-				[{ status: "running" }, counts.running],
-				[{ status: "done" }, counts.done],
+				[{ status: "queued" }, rollouts.queued],
+				[{ status: "running" }, rollouts.running],
+				[{ status: "done" }, rollouts.done],
 			]),
-			gauge("paddock_queue_depth", "Rollouts waiting for a worker", [[{}, depth]]),
+			gauge("paddock_queue_depth", "Rollouts waiting for a worker", [[{}, queueDepth]]),
 			gauge("paddock_workers", "Workers that announced themselves", [[{}, workers.length]]),
 			gauge("paddock_worker_capacity", "Rollouts all workers can run at once", [
 				[{}, sum((w) => w.capacity)],

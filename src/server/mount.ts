@@ -2,7 +2,6 @@ import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-op
 import type { Context } from "hono";
 import { Problem } from "../api/problem.ts";
 import type { Body, Headers, Params, Query, Reply, Route } from "../api/route.ts";
-import { ProblemError } from "./problem.ts";
 
 interface Call<R extends Route> {
 	params: Params<R>;
@@ -19,15 +18,11 @@ type Handler<R extends Route> = (call: Call<R>) => Promise<Reply<R> | Response>;
 /** Puts a handler behind a route value: validated input in, reply or a ready Response out. */
 export function mount<R extends Route>(app: OpenAPIHono, route: R, handle: Handler<R>): void {
 	app.openapi(toOpenApiRoute(route), async (context) => {
-		const body = route.body ? validated(context, "json") : undefined;
-		const query = route.query ? validated(context, "query") : {};
-		refuseUnstorableText(body);
-		refuseUnstorableText(query);
 		const call = {
 			params: route.params ? validated(context, "param") : {},
-			query,
+			query: route.query ? validated(context, "query") : {},
 			headers: route.headers ? validated(context, "header") : {},
-			body,
+			body: route.body ? validated(context, "json") : undefined,
 			signal: context.req.raw.signal,
 			accepts: (mediaType: string) => context.req.header("accept")?.includes(mediaType) ?? false,
 		} as Call<R>;
@@ -39,20 +34,6 @@ export function mount<R extends Route>(app: OpenAPIHono, route: R, handle: Handl
 
 function validated(context: Context, target: "json" | "query" | "param" | "header"): unknown {
 	return context.req.valid(target as never);
-}
-
-/** Databases refuse these two; a file with such bytes goes as base64. */
-function refuseUnstorableText(value: unknown): void {
-	if (typeof value === "string") {
-		if (value.includes("\0") || !value.isWellFormed())
-			throw new ProblemError(422, "bad_text", "text must be valid Unicode without NUL; send bytes as base64");
-		return;
-	}
-	if (value === null || typeof value !== "object") return;
-	for (const [key, item] of Object.entries(value)) {
-		if (!Array.isArray(value)) refuseUnstorableText(key);
-		refuseUnstorableText(item);
-	}
 }
 
 const problemContent = { "application/problem+json": { schema: Problem } };

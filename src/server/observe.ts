@@ -1,6 +1,6 @@
 import type { EventBody } from "../model/event.ts";
 import { overlay } from "../store/overlay.ts";
-import type { Store } from "./door.ts";
+import type { Store } from "../store/store.ts";
 
 /** Told of everything that this process writes into event logs. */
 export type Observer = (rolloutId: string, at: number, event: EventBody) => void;

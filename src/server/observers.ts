@@ -1,5 +1,5 @@
 import type { Log } from "../log.ts";
-import type { Store } from "./door.ts";
+import type { Store } from "../store/store.ts";
 import { Metrics } from "./metrics.ts";
 import { observeStore } from "./observe.ts";
 import { openOtlp } from "./otlp.ts";

@@ -66,18 +66,27 @@ export function invalid(target: string, error: ZodError): Response {
 	return problemResponse(toProblem(422, "invalid_request", detail, issues));
 }
 
+/** How the refusals of verbs look over HTTP; any other is a 400. */
 const USAGE_STATUS: Record<string, number> = {
 	not_found: 404,
 	conflict: 409,
 	idempotency_conflict: 409,
+	submission_too_large: 413,
+	bad_text: 422,
+	above_queue_limit: 422,
+	image_folder_refused: 422,
 	queue_full: 429,
 };
+const RETRY_AFTER_S = 10;
 
 /** The one place where an error becomes a response. */
 export function toErrorResponse(error: unknown, context: Context, log: Log): Response {
 	if (error instanceof ProblemError) return problemResponse(error.problem, error.headers);
-	if (error instanceof UsageError)
-		return problemResponse(toProblem(USAGE_STATUS[error.code] ?? 400, error.code, error.message));
+	if (error instanceof UsageError) {
+		const status = USAGE_STATUS[error.code] ?? 400;
+		const headers = status === 429 ? { "retry-after": String(RETRY_AFTER_S) } : {};
+		return problemResponse(toProblem(status, error.code, error.message), headers);
+	}
 	if (error instanceof HTTPException) return problemResponse(ofHttpException(error));
 	if (error instanceof RolloutError) {
 		const status = error.boundary === "task" ? 422 : 503;

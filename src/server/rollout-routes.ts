@@ -10,37 +10,24 @@ import {
 } from "../api/rollouts.ts";
 import type { Query } from "../api/route.ts";
 import { UsageError } from "../errors.ts";
-import { requireImageNames, requireModest } from "./admission.ts";
-import { type Door, requireRollout, requireRow, type Store, stopWith } from "./door.ts";
+import type { Paddock } from "../paddock.ts";
+import { type HttpDoor, known, requireRollout, requireRow, stopWith } from "./http-door.ts";
 import { mount } from "./mount.ts";
-import { notFound } from "./problem.ts";
 
-export function mountRollouts(app: OpenAPIHono, door: Door): void {
-	const { paddock, admission } = door;
+export function mountRollouts(app: OpenAPIHono, door: HttpDoor): void {
+	const { paddock } = door;
 
 	mount(app, createRollouts, async ({ body, headers }) => {
 		const { n, group, idempotencyKey: keyInBody, ...request } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], keyInBody);
-		const options = { n, group: group || n > 1, ...(idempotencyKey ? { idempotencyKey } : {}) };
-		const { task, ...terms } = request;
-		requireModest(terms, n);
-		requireImageNames([task], paddock.config.token);
-		const made = await admission.admit(n, idempotencyKey, () => paddock.submit(request, options));
-		return { rollouts: made.rollouts, group: made.group };
+		return await paddock.submit(request, { n, group: group || n > 1, idempotencyKey });
 	});
 
-	mount(app, listRollouts, async ({ query }) => {
-		const { cursor, limit, order } = query;
-		return await paddock.store.list(toFilter(query), { limit, order, ...(cursor ? { cursor } : {}) });
-	});
+	mount(app, listRollouts, ({ query }) => paddock.list(toFilter(query), query));
 
 	mount(app, getRollout, ({ params }) => requireRollout(door, params.id));
 
-	mount(app, getResult, async ({ params }) => {
-		const result = await paddock.result(params.id);
-		if (!result) throw notFound("rollout", params.id);
-		return result;
-	});
+	mount(app, getResult, async ({ params }) => known(await paddock.result(params.id), "rollout", params.id));
 
 	mount(app, finalizeRollout, async ({ params, query, signal }) => {
 		const stop = stopWith(door, signal);
@@ -49,14 +36,13 @@ export function mountRollouts(app: OpenAPIHono, door: Door): void {
 		} finally {
 			stop.abort();
 		}
-		const result = await paddock.result(params.id);
-		if (!result) throw notFound("rollout", params.id);
-		return result;
+		return known(await paddock.result(params.id), "rollout", params.id);
 	});
 
 	mount(app, abortRollout, async ({ params }) => {
-		await requireRow(door, params.id);
-		return toAborted(await paddock.abort({ id: params.id }));
+		const ids = await paddock.abort({ id: params.id });
+		if (ids.length === 0) await requireRow(door, params.id);
+		return toAborted(ids);
 	});
 }
 
@@ -73,17 +59,15 @@ export function oneKey(inHeader: string | undefined, inBody: string | undefined)
 	return inHeader ?? inBody;
 }
 
-type RolloutFilter = Parameters<Store["list"]>[0];
-
-function toFilter(query: Query<typeof listRollouts>): RolloutFilter {
+function toFilter(query: Query<typeof listRollouts>): Parameters<Paddock["list"]>[0] {
 	const { status, outcome, task_id, group_id, batch_id, label } = query;
 	const equals = label?.indexOf("=") ?? -1;
 	return {
-		...(status ? { status } : {}),
-		...(outcome ? { outcome } : {}),
-		...(task_id ? { taskId: task_id } : {}),
-		...(group_id ? { groupId: group_id } : {}),
-		...(batch_id ? { batchId: batch_id } : {}),
-		...(label ? { label: { name: label.slice(0, equals), value: label.slice(equals + 1) } } : {}),
+		status,
+		outcome,
+		taskId: task_id,
+		groupId: group_id,
+		batchId: batch_id,
+		label: label === undefined ? undefined : { name: label.slice(0, equals), value: label.slice(equals + 1) },
 	};
 }

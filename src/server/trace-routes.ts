@@ -1,19 +1,17 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { getCalls, getCertificate, getMessages, getSamples, NDJSON } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
-import type { Rollout } from "../model/rollout.ts";
-import { type Door, requireRollout, requireRow, stopWith } from "./door.ts";
+import type { Certificate } from "../model/sample.ts";
+import { type HttpDoor, known, requireRow, stopWith } from "./http-door.ts";
 import { mount } from "./mount.ts";
-import { notFound, ProblemError } from "./problem.ts";
-import { certificateOf, samplesOf } from "./samples.ts";
+import { ProblemError } from "./problem.ts";
 import { ndjsonResponse } from "./stream.ts";
 
-export function mountTrace(app: OpenAPIHono, door: Door): void {
+export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 	const { paddock, log } = door;
 
 	mount(app, getMessages, async ({ params }) => {
-		const transcript = await paddock.messages(params.id);
-		if (!transcript) throw notFound("rollout", params.id);
+		const transcript = known(await paddock.messages(params.id), "rollout", params.id);
 		return { rolloutId: params.id, ...transcript };
 	});
 
@@ -26,20 +24,17 @@ export function mountTrace(app: OpenAPIHono, door: Door): void {
 	});
 
 	mount(app, getSamples, async ({ params, query, signal }) => {
-		const rollout = await requireDone(door, params.id);
-		const { trainable, reasons } = await certificateOf(paddock, rollout);
+		const { trainable, reasons } = await certificateOf(door, params.id);
 		if (!trainable && query.untrainable === "refuse")
 			throw new ProblemError(
 				409,
 				"untrainable",
 				`no sample can be made of ${params.id}: ${reasons.join("; ")}`,
 			);
-		return ndjsonResponse(samplesOf(paddock, rollout), { stop: stopWith(door, signal), log });
+		return ndjsonResponse(paddock.samples(params.id), { stop: stopWith(door, signal), log });
 	});
 
-	mount(app, getCertificate, async ({ params }) =>
-		certificateOf(paddock, await requireDone(door, params.id)),
-	);
+	mount(app, getCertificate, ({ params }) => certificateOf(door, params.id));
 }
 
 async function* skip<T>(items: AsyncIterable<T>, count: number): AsyncGenerator<T> {
@@ -56,8 +51,10 @@ async function pageOfCalls(calls: AsyncIterable<ModelCall>, query: { after: numb
 	return { items, next: null };
 }
 
-async function requireDone(door: Door, id: string): Promise<Rollout> {
-	const rollout = await requireRollout(door, id);
-	if (rollout.status === "done") return rollout;
-	throw new ProblemError(409, "rollout_unfinished", `rollout ${id} is still ${rollout.status}`);
+/** Nothing is certified before the last call is in. */
+async function certificateOf(door: HttpDoor, id: string): Promise<Certificate> {
+	const { status } = await requireRow(door, id);
+	if (status !== "done")
+		throw new ProblemError(409, "rollout_unfinished", `rollout ${id} is still ${status}`);
+	return known(await door.paddock.certificate(id), "rollout", id);
 }

@@ -9,7 +9,7 @@ const LOOK_AGAIN_MS = 5_000;
 export async function* follow(
 	store: Store,
 	id: string,
-	options: { after?: number; signal?: AbortSignal } = {},
+	options: { after?: number | undefined; signal?: AbortSignal | undefined } = {},
 ): AsyncGenerator<RolloutEvent> {
 	let { after = 0 } = options;
 	const bell = new Bell();

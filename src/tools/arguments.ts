@@ -3,7 +3,6 @@ import { UsageError } from "../errors.ts";
 import { LogprobsMode } from "../model/endpoint.ts";
 import { Mode, SandboxBackend } from "../model/request.ts";
 import { SolutionStep } from "../model/task.ts";
-import { refuseUnstorableText } from "./text.ts";
 
 const MAX_INSTRUCTION = 1_000_000;
 const MAX_COMMANDS = 1_000;
@@ -96,28 +95,25 @@ const secondShape = {
 	thinking: z.boolean().nullish().describe("Let the model think. Absent: the endpoint's default"),
 };
 
-/** The union of both spellings a caller may use; which one was meant is decided by `readArguments`. */
+/** The union of both spellings a caller may use; which one was meant is decided by `inOneSpelling`. */
 export const RolloutArguments = z.strictObject({ ...sharedShape, ...firstShape, ...secondShape });
 export type RolloutArguments = z.infer<typeof RolloutArguments>;
 
 type Given = Partial<RolloutArguments>;
 
-/** Arguments that passed every check, without the empty ones. */
-export function readRolloutArguments(value: unknown): Given & { instruction: string } {
-	const given = withoutEmpty(readArguments(RolloutArguments, value));
+/** What was said in one of the two spellings, without the empty arguments. */
+export function inOneSpelling(value: RolloutArguments): Given & { instruction: string } {
+	const given = withoutEmpty(value);
 	if (given.instruction === undefined)
 		throw new UsageError("instruction is required: say what the agent should do", "bad_argument");
-	refuseMixedShapes(given);
+	refuseMixedSpellings(given);
 	return { ...given, instruction: given.instruction };
 }
 
 /** Parses a tool's arguments; what is wrong is said in one sentence that names the argument and the fix. */
 export function readArguments<S extends z.ZodObject>(schema: S, value: unknown): z.output<S> {
 	const parsed = schema.safeParse(value ?? {}, { reportInput: true });
-	if (parsed.success) {
-		refuseUnstorableText(parsed.data);
-		return parsed.data;
-	}
+	if (parsed.success) return parsed.data;
 	const known = Object.keys(schema.shape);
 	throw new UsageError(
 		parsed.error.issues
@@ -142,7 +138,7 @@ function sentenceOf(issue: z.core.$ZodIssue, known: string[]): string {
 }
 
 /** Which of the two spellings each argument belongs to; the others go with both. */
-function refuseMixedShapes(given: Given): void {
+function refuseMixedSpellings(given: Given): void {
 	const first = Object.keys(firstShape).filter((name) => name in given);
 	const second = Object.keys(secondShape).filter((name) => name in given);
 	// The scripted endpoint has no address, so its short name goes with either spelling.

@@ -1,5 +1,5 @@
 import { isAbort } from "../errors.ts";
-import { toTimerMs } from "../model/duration.ts";
+import { untilTimeout } from "../model/duration.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Progress, ToolContext } from "./tools.ts";
@@ -14,10 +14,7 @@ export async function followToEnd(
 	context: ToolContext,
 	timeoutMs?: number,
 ): Promise<void> {
-	const signal =
-		timeoutMs === undefined
-			? context.signal
-			: AbortSignal.any([context.signal, AbortSignal.timeout(toTimerMs(timeoutMs))]);
+	const signal = timeoutMs === undefined ? context.signal : untilTimeout(timeoutMs, context.signal);
 	const report = new ProgressReport(context.onProgress);
 	const heartbeat = setInterval(() => report.send(), HEARTBEAT_MS);
 	try {

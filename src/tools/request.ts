@@ -5,7 +5,7 @@ import { parseModelKey, resolveEndpoint, SCRIPTED } from "../gateway/catalog.ts"
 import type { EndpointSpec } from "../model/endpoint.ts";
 import { RolloutRequest, type SandboxBackend } from "../model/request.ts";
 import { HOME, type SolutionStep, TESTS_DIR, WORKDIR } from "../model/task.ts";
-import { type RolloutArguments, readRolloutArguments } from "./arguments.ts";
+import { inOneSpelling, type RolloutArguments } from "./arguments.ts";
 
 type Given = Partial<RolloutArguments> & { instruction: string };
 
@@ -18,10 +18,10 @@ export interface RequestSurroundings {
 
 /** What a caller of `run_rollout` or `start_rollout` said, as the one request every door submits. */
 export function toRolloutRequest(
-	value: unknown,
+	value: RolloutArguments,
 	surroundings: RequestSurroundings,
 ): { request: RolloutRequest; idempotencyKey: string | undefined } {
-	const given = readRolloutArguments(value);
+	const given = inOneSpelling(value);
 	const endpoint = withLogprobsMode(toEndpoint(given), given);
 	if (endpoint.type !== "policy") resolveEndpoint(endpoint, surroundings.env);
 	const request = RolloutRequest.parse({

@@ -1,14 +1,25 @@
 import { z } from "zod";
 import type { Paddock } from "../paddock.ts";
-import { liveTools } from "./live-tools.ts";
-import { rolloutTools } from "./rollout-tools.ts";
+import { abortRollout } from "./abort-rollout.ts";
+import { finalizeRollout } from "./finalize-rollout.ts";
+import { getMessages } from "./get-messages.ts";
+import { getState } from "./get-state.ts";
+import { runRollout } from "./run-rollout.ts";
+import { startRollout } from "./start-rollout.ts";
+import { subscribeEvents } from "./subscribe-events.ts";
 import type { Tool } from "./tools.ts";
 
 export type Toolbox = ReadonlyMap<string, Tool>;
 
+/** In the order in which callers see them: start something, look at it, stop it. */
+const TOOLS = [
+	...[runRollout, startRollout, finalizeRollout],
+	...[getState, getMessages, subscribeEvents, abortRollout],
+];
+
 /** Every tool, by its name. */
 export function openToolbox(paddock: Paddock): Toolbox {
-	return new Map([...rolloutTools(paddock), ...liveTools(paddock)].map((tool) => [tool.name, tool]));
+	return new Map(TOOLS.map((open) => open(paddock)).map((tool) => [tool.name, tool]));
 }
 
 type JsonSchema = { type: "object"; [key: string]: unknown };

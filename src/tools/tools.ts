@@ -1,4 +1,5 @@
-import type { z } from "zod";
+import { z } from "zod";
+import { readArguments } from "./arguments.ts";
 
 export interface Progress {
 	/** Grows with every report. */
@@ -12,9 +13,10 @@ export interface ToolContext {
 	signal: AbortSignal;
 	/** Asked once the signal has fired: whether a rollout that this call started goes on without its caller. */
 	whenAbandoned(): "abort" | "detach";
-	onProgress?: (progress: Progress) => void;
+	onProgress?: ((progress: Progress) => void) | undefined;
 	/** Where callers reach this server, for links; absent over stdio. */
-	origin?: string;
+	origin?: string | undefined;
+	/** Which door the call came through; kept as a label of what it starts. */
 	door: "mcp" | "openenv";
 }
 
@@ -32,3 +34,26 @@ export interface Tool {
 	readonly readOnly: boolean;
 	run(value: unknown, context: ToolContext): Promise<ToolOutput>;
 }
+
+/** A tool by its parts; arguments are read before it runs. */
+export function tool<I extends z.ZodObject, O extends z.ZodObject>(
+	parts: Omit<Tool, "input" | "output" | "run"> & {
+		input: I;
+		output: O;
+		run(given: z.output<I>, context: ToolContext): Promise<z.output<O>>;
+	},
+): Tool {
+	return { ...parts, run: (value, context) => parts.run(readArguments(parts.input, value), context) };
+}
+
+export const rolloutId = z.string().min(1).max(120).describe("As start_rollout returned it");
+export const ById = z.strictObject({ rollout_id: rolloutId });
+
+/** A rollout's status in the callers' spelling. */
+export const ToolStatus = z.enum(["starting", "running", "done", "unknown"]);
+
+export function toToolStatus(rollout: { status: "queued" | "running" | "done" }): z.infer<typeof ToolStatus> {
+	return rollout.status === "queued" ? "starting" : rollout.status;
+}
+
+export const UNKNOWN_ID = "no rollout has this id";

@@ -3,7 +3,7 @@ import { main } from "../../src/cli/cli.ts";
 import type { Paddock } from "../../src/paddock.ts";
 import { ProblemError } from "../../src/server/problem.ts";
 import { serve } from "../../src/server/serve.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { RecordedConsole } from "./console.ts";
 
 const FIZZBUZZ = "examples/tasks/fizzbuzz";
@@ -122,7 +122,7 @@ const queueFull = () => new ProblemError(429, "queue_full", "come back later");
 const refused = () => new ProblemError(409, "conflict", "not this one");
 
 interface Stage extends AsyncDisposable {
-	paddock: FakePaddock;
+	paddock: IdlePaddock;
 	console: RecordedConsole;
 	run(...args: string[]): Promise<{ code: number; out: string; err: string }>;
 	queued(): Promise<number>;
@@ -132,8 +132,8 @@ interface Stage extends AsyncDisposable {
 }
 
 /** A real server over a Paddock in which the test plays the worker. */
-async function openStage(change: (paddock: FakePaddock) => Partial<Paddock> = () => ({})): Promise<Stage> {
-	const paddock = await openFakePaddock();
+async function openStage(change: (paddock: IdlePaddock) => Partial<Paddock> = () => ({})): Promise<Stage> {
+	const paddock = await openIdlePaddock();
 	const serving = await serve({ ...paddock, ...change(paddock) }, { host: "127.0.0.1", port: 0 });
 	const console = new RecordedConsole();
 	const { store } = paddock;

@@ -2,17 +2,17 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, createClient } from "../../src/client/client.ts";
 import { readLines } from "../../src/client/lines.ts";
 import { createApp } from "../../src/server/app.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 
 const request = {
 	task: { id: "t", instruction: "x" },
 	endpoint: { type: "policy" as const, policy: "noop" },
 };
 
-let paddock: FakePaddock;
+let paddock: IdlePaddock;
 let app: ReturnType<typeof createApp>;
 beforeAll(async () => {
-	paddock = await openFakePaddock({ token: "the-token" });
+	paddock = await openIdlePaddock({ token: "the-token" });
 	app = createApp(paddock);
 });
 afterAll(() => paddock[Symbol.asyncDispose]());

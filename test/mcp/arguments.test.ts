@@ -1,10 +1,12 @@
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../src/errors.ts";
+import { RolloutArguments, readArguments } from "../../src/tools/arguments.ts";
 import { toRolloutRequest } from "../../src/tools/request.ts";
 
 const env = { OPENAI_API_KEY: "server-secret", VLLM_URL: "http://gpu:8000" };
 const surroundings = { env, sandbox: "local", door: "mcp" } as const;
-const toRequest = (value: unknown) => toRolloutRequest(value, surroundings).request;
+const read = (value: unknown) => toRolloutRequest(readArguments(RolloutArguments, value), surroundings);
+const toRequest = (value: unknown) => read(value).request;
 
 /** What the typed OpenEnv client sends: every argument, the unused ones empty. */
 const EVERYTHING_EMPTY = {
@@ -157,7 +159,7 @@ describe("the scripted model", () => {
 
 test("the idempotency key is handed on", () => {
 	const value = { endpoint: "scripted", instruction: "x", idempotency_key: "once" };
-	expect(toRolloutRequest(value, surroundings).idempotencyKey).toBe("once");
+	expect(read(value).idempotencyKey).toBe("once");
 });
 
 const base = { endpoint: "scripted", instruction: "x" };
@@ -235,8 +237,6 @@ const REFUSED: [string, unknown, string, RegExp][] = [
 		"bad_argument",
 		/upload_files/,
 	],
-	["a NUL in a file", { ...base, upload_files: { a: "b\0" } }, "bad_text", /upload_files/],
-	["half a character", { ...base, instruction: "\ud800" }, "bad_text", /instruction/],
 	["a bad solution step", { ...base, solution: [{ tool: "rm" }] }, "bad_argument", /^solution/],
 ];
 

@@ -6,12 +6,12 @@ import type { CallToolResult, Progress } from "@modelcontextprotocol/sdk/types.j
 import { test as base, describe, expect } from "vitest";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { runStdio } from "../../src/mcp/stdio.ts";
-import { rolloutTools } from "../../src/tools/rollout-tools.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { startRollout } from "../../src/tools/start-rollout.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";
 import { openPlayingPaddock, until } from "../openenv/playing-paddock.ts";
 
-const test = base.extend<{ paddock: FakePaddock; doors: OpenDoors; client: Client }>({
+const test = base.extend<{ paddock: IdlePaddock; doors: OpenDoors; client: Client }>({
 	// biome-ignore lint/correctness/noEmptyPattern: vitest reads the fixtures' names from it
 	paddock: async ({}, use) => {
 		await using paddock = await openPlayingPaddock();
@@ -164,8 +164,8 @@ test("a key that comes back with other arguments is refused", async ({ client })
 });
 
 test("a repeat is answered while the queue is full", async () => {
-	await using paddock = await openFakePaddock({ queueLimit: 1 });
-	const start = rolloutTools(paddock).find((tool) => tool.name === "start_rollout")!;
+	await using paddock = await openIdlePaddock({ queueLimit: 1 });
+	const start = startRollout(paddock);
 	const { signal } = new AbortController();
 	const call = (value: object) => start.run(value, { signal, whenAbandoned: () => "detach", door: "mcp" });
 	const once = { ...task, idempotency_key: "k" };
@@ -286,7 +286,7 @@ test("over stdio the same tools answer, and the end of input ends the server and
 });
 
 test("a bug of ours is an error of the protocol that tells no details", async ({ paddock }) => {
-	const broken: FakePaddock = { ...paddock, submit: () => Promise.reject(new Error("secret detail")) };
+	const broken: IdlePaddock = { ...paddock, submit: () => Promise.reject(new Error("secret detail")) };
 	const [ours, theirs] = InMemoryTransport.createLinkedPair();
 	await createMcpServer(broken).connect(ours);
 	const client = new Client({ name: "test", version: "1" });

@@ -1,12 +1,12 @@
 import { test as base } from "vitest";
-import type { FakePaddockOptions } from "../fakes/paddock.ts";
+import type { Config } from "../../src/config.ts";
 import { type OpenDoors, serveDoors } from "./doors.ts";
 import { openPlayingPaddock, type PlayingPaddock } from "./playing-paddock.ts";
 import { RawClient } from "./raw-client.ts";
 
 /** The server with a played Paddock behind it, and one client on /ws. */
 export const test = base.extend<{
-	options: FakePaddockOptions;
+	options: Partial<Config>;
 	paddock: PlayingPaddock;
 	doors: OpenDoors;
 	client: RawClient;

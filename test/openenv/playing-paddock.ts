@@ -1,41 +1,49 @@
+import type { Config } from "../../src/config.ts";
+import { openMachine } from "../../src/machine.ts";
 import type { ModelCall } from "../../src/model/call.ts";
 import type { Rollout } from "../../src/model/rollout.ts";
 import type { Store } from "../../src/store/store.ts";
-import { type FakePaddock, type FakePaddockOptions, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 
-export interface PlayingPaddock extends FakePaddock {
+export interface PlayingPaddock extends IdlePaddock {
 	/** The id of the first rollout, once its agent works. */
 	readonly working: Promise<string>;
 }
 
 /**
- * A Paddock whose rollouts are played instead of run: one whose instruction says "hang" works until it is aborted,
- * any other makes one model call and earns a reward of 1.
+ * The real Paddock with its real queue, whose machine plays rollouts instead of running them: one whose instruction
+ * says "hang" works until it is aborted, any other makes one model call and earns a reward of 1.
  */
-export async function openPlayingPaddock(options: FakePaddockOptions = {}): Promise<PlayingPaddock> {
-	const paddock = await openFakePaddock({ concurrency: 8, ...options });
-	const playing = new Set<Promise<void>>();
+export async function openPlayingPaddock(overrides: Partial<Config> = {}): Promise<PlayingPaddock> {
 	const working = Promise.withResolvers<string>();
-	const submit: FakePaddock["submit"] = async (request, submitOptions) => {
-		const made = await paddock.submit(request, submitOptions);
-		for (const rollout of made.rollouts)
-			if (rollout.status === "queued") playing.add(play(paddock, rollout.id, working.resolve));
-		return made;
-	};
+	const paddock = await openIdlePaddock(
+		{ concurrency: 8, ...overrides },
+		{
+			openMachine: (options) => ({
+				...openMachine(options),
+				async start() {
+					return async ({ rolloutId }) => {
+						await play(options.store, rolloutId, working.resolve);
+						return "done";
+					};
+				},
+			}),
+		},
+	);
+	const worker = await paddock.work({ capacity: 64 });
 	return {
 		...paddock,
-		submit,
 		working: working.promise,
 		async [Symbol.asyncDispose]() {
-			const { items } = await paddock.store.list({}, { limit: 500 });
+			const { items } = await paddock.list({}, { limit: 500 });
 			for (const { id } of items) await paddock.abort({ id });
-			await Promise.all(playing);
+			await worker.drain(60_000);
 			await paddock[Symbol.asyncDispose]();
 		},
 	};
 }
 
-async function play({ store }: FakePaddock, id: string, onWork: (id: string) => void): Promise<void> {
+async function play(store: Store, id: string, onWork: (id: string) => void): Promise<void> {
 	const rollout = await store.begin(id, "player");
 	if (rollout === null) return;
 	const { attempt } = rollout;
@@ -44,7 +52,7 @@ async function play({ store }: FakePaddock, id: string, onWork: (id: string) => 
 		{ type: "session-start", sessionId: `ses_${id}` },
 		{ type: "call-end", call: CALL_SUMMARY },
 	]);
-	await store.patch(id, attempt, { calls: 1 });
+	await store.patch(id, attempt, { calls: 1, sessionId: `ses_${id}` });
 	onWork(id);
 	if (rollout.request.task.instruction.includes("hang")) {
 		await abortRequested(store, id);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { checkAccess, isLoopbackName, requireTokenFor } from "../../src/server/access.ts";
 import { createApp } from "../../src/server/app.ts";
-import { openFakePaddock } from "../fakes/paddock.ts";
+import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { problemOf } from "./caller.ts";
 
 const TOKEN = "a-token-that-is-long-enough";
@@ -96,7 +96,7 @@ describe("with a token", () => {
 	});
 
 	test("the answer asks for Basic, so that a browser shows its prompt", async () => {
-		await using paddock = await openFakePaddock({ token: TOKEN });
+		await using paddock = await openIdlePaddock({ token: TOKEN });
 		const response = await createApp(paddock).request("/api/v1/rollouts");
 		expect(response.headers.get("www-authenticate")).toContain("Basic");
 		expect(await problemOf(response)).toMatchObject({ status: 401, code: "token_missing" });

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { createLog, redact, secretsOf } from "../../src/log.ts";
 import { createApp } from "../../src/server/app.ts";
-import { openFakePaddock } from "../fakes/paddock.ts";
+import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, postJson, request } from "./caller.ts";
 
 const CANARY = "canary-4f1d9c2b7a6e";
@@ -64,7 +64,7 @@ describe("the log", () => {
 
 test("a caller's key is in no answer and no log line", async () => {
 	const { lines, log } = capture();
-	await using paddock = await openFakePaddock();
+	await using paddock = await openIdlePaddock();
 	const app = createApp(paddock, { log });
 	const client = clientOf(app);
 	const endpoint = { type: "url", baseUrl: "http://127.0.0.1:9/v1", model: "m", apiKey: CANARY };
@@ -90,7 +90,7 @@ test("a caller's key is in no answer and no log line", async () => {
 
 test("a bug is a 500 problem that says nothing of its inside, and a log line that does", async () => {
 	const { lines, log } = capture();
-	await using paddock = await openFakePaddock();
+	await using paddock = await openIdlePaddock();
 	const broken = {
 		...paddock,
 		endpoints: () => {

@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createApp } from "../../src/server/app.ts";
 import { isOpenApiFresh } from "../../src/server/print-openapi.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, postJson, problemOf, request } from "./caller.ts";
 
-let paddock: FakePaddock;
+let paddock: IdlePaddock;
 let app: ReturnType<typeof createApp>;
 
 beforeAll(async () => {
-	paddock = await openFakePaddock();
+	paddock = await openIdlePaddock();
 	app = createApp(paddock);
 });
 afterAll(() => paddock[Symbol.asyncDispose]());
@@ -79,7 +79,7 @@ test("a body within its limit may not become gigabytes of copies", async () => {
 });
 
 test("a caller with a token names images, not folders of the server's machine", async () => {
-	await using guarded = await openFakePaddock({ token: "secret-token" });
+	await using guarded = await openIdlePaddock({ token: "secret-token" });
 	const { task, ...rest } = request();
 	const folder = { ...task, box: { image: "/srv/secrets" } };
 	const bearer = { authorization: "Bearer secret-token" };

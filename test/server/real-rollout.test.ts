@@ -61,7 +61,7 @@ test("a real agent is driven over HTTP from the request to the samples", {
 });
 
 test("the metrics tell what that rollout cost", async (context) => {
-	const { done } = await paddock.store.counts();
+	const { done } = (await paddock.status()).rollouts;
 	requirePart(context, "a finished rollout", done > 0, "the test before this one makes it");
 	const lines = (await (await fetch(`${serving.url}/metrics`)).text()).split("\n");
 	expect(lines).toContain('paddock_rollouts_ended_total{outcome="completed"} 1');

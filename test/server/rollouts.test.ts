@@ -1,15 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, type Client } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/app.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, postJson, problemOf, request } from "./caller.ts";
 
-let paddock: FakePaddock;
+let paddock: IdlePaddock;
 let app: ReturnType<typeof createApp>;
 let client: Client;
 
 beforeAll(async () => {
-	paddock = await openFakePaddock();
+	paddock = await openIdlePaddock();
 	app = createApp(paddock);
 	client = clientOf(app);
 });
@@ -86,7 +86,7 @@ describe("creating", () => {
 	});
 
 	test("what was acknowledged is told again while the queue is full, and adds nothing to it", async () => {
-		await using small = await openFakePaddock({ queueLimit: 3 });
+		await using small = await openIdlePaddock({ queueLimit: 3 });
 		const crowded = clientOf(createApp(small));
 		const { task, endpoint } = request();
 		const batch = { tasks: [task], endpoints: [endpoint], n: 2, idempotencyKey: "batch" };
@@ -98,7 +98,7 @@ describe("creating", () => {
 	});
 
 	test("a repeat that overtakes its first request is not refused for the room that one takes", async () => {
-		await using small = await openFakePaddock({ queueLimit: 1 });
+		await using small = await openIdlePaddock({ queueLimit: 1 });
 		const crowded = clientOf(createApp(small));
 		const once = { ...request(), idempotencyKey: "twice" };
 		const made = await Promise.all([crowded.submit(once), crowded.submit(once), crowded.submit(once)]);
@@ -106,7 +106,7 @@ describe("creating", () => {
 	});
 
 	test("more rollouts at once than may ever wait are refused for good, not for now", async () => {
-		await using small = await openFakePaddock({ queueLimit: 5 });
+		await using small = await openIdlePaddock({ queueLimit: 5 });
 		const crowded = createApp(small);
 		const { task, endpoint } = request();
 		const batch = { tasks: [task, task], endpoints: [endpoint], n: 3 };
@@ -143,7 +143,7 @@ describe("creating", () => {
 	});
 
 	test("a full queue answers 429 with Retry-After, and a burst cannot slip past the limit", async () => {
-		await using small = await openFakePaddock({ queueLimit: 5 });
+		await using small = await openIdlePaddock({ queueLimit: 5 });
 		const crowded = createApp(small);
 		const burst = Array.from({ length: 12 }, () => postJson(crowded, "/api/v1/rollouts", request()));
 		const answers = await Promise.all(burst);

@@ -4,16 +4,16 @@ import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { type Serving, serve } from "../../src/server/serve.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { request } from "./caller.ts";
 import { Dice } from "./fuzz.ts";
 
-let paddock: FakePaddock;
+let paddock: IdlePaddock;
 let serving: Serving;
 let client: Client;
 
 beforeAll(async () => {
-	paddock = await openFakePaddock();
+	paddock = await openIdlePaddock();
 	serving = await serve(paddock, { host: "127.0.0.1", port: 0 });
 	client = createClient({ baseUrl: serving.url });
 });
@@ -153,7 +153,7 @@ describe("upgrades", () => {
 		],
 		["the token, another path", "Authorization: Bearer secret-token\r\n", "404"],
 	])("%s: %s", async (_, headers, status) => {
-		await using guarded = await openFakePaddock({ token: "secret-token" });
+		await using guarded = await openIdlePaddock({ token: "secret-token" });
 		let reached = 0;
 		await using door = await serve(guarded, {
 			host: "127.0.0.1",
@@ -176,7 +176,7 @@ describe("upgrades", () => {
 });
 
 test("a refused upgrade leaves no connection behind, even when the caller never hangs up", async () => {
-	await using guarded = await openFakePaddock({ token: "secret-token" });
+	await using guarded = await openIdlePaddock({ token: "secret-token" });
 	await using door = await serve(guarded, { host: "127.0.0.1", port: 0, onUpgrade: () => false });
 	const { port, host } = new URL(door.url);
 	const socket = connect({ port: Number(port), host: "127.0.0.1", allowHalfOpen: true });

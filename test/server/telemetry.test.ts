@@ -4,8 +4,8 @@ import { createApp } from "../../src/server/app.ts";
 import { openObservers } from "../../src/server/observers.ts";
 import { openOtlp } from "../../src/server/otlp.ts";
 import type { Store } from "../../src/store/store.ts";
-import { openFakePaddock } from "../fakes/paddock.ts";
 import { openCollector } from "../fixtures/collector.ts";
+import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, request } from "./caller.ts";
 
 const call = {
@@ -38,7 +38,7 @@ async function play(store: Store, id: string): Promise<void> {
 
 test("metrics count what happened: outcomes, phases, tokens, latencies, queue and leaks", async () => {
 	await using observers = openObservers({}, createLog());
-	await using paddock = await openFakePaddock({ wrapStore: observers.watch });
+	await using paddock = await openIdlePaddock({}, { watchStore: observers.watch });
 	const app = createApp(paddock, { metrics: observers.metrics });
 	const client = clientOf(app);
 	const { rollouts } = await client.submit({ ...request(), n: 3 });
@@ -53,7 +53,8 @@ test("metrics count what happened: outcomes, phases, tokens, latencies, queue an
 		'paddock_rollouts_ended_total{outcome="failed"} 0',
 		'paddock_attempts_failed_total{boundary="sandbox",code="box_lost"} 1',
 		'paddock_rollouts{status="queued"} 1',
-		"paddock_queue_depth 1",
+		// Played by hand: nobody took the first one from the queue.
+		"paddock_queue_depth 2",
 		'paddock_tokens_total{kind="prompt"} 60',
 		'paddock_tokens_total{kind="completion"} 24',
 		'paddock_call_errors_total{code="upstream_500"} 1',
@@ -76,7 +77,7 @@ test("a collector gets one trace: a span for each attempt, below it phases, belo
 		OTEL_EXPORTER_OTLP_HEADERS: "x-team=rl%20lab,other=1",
 	};
 	const observers = openObservers(env, createLog());
-	await using paddock = await openFakePaddock({ wrapStore: observers.watch });
+	await using paddock = await openIdlePaddock({}, { watchStore: observers.watch });
 	const { rollouts } = await clientOf(createApp(paddock)).submit(request());
 	await play(paddock.store, rollouts[0]!.id);
 	await observers[Symbol.asyncDispose]();

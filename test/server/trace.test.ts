@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/app.ts";
-import { type FakePaddock, openFakePaddock } from "../fakes/paddock.ts";
 import { completedCall } from "../fixtures/calls.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, problemOf, request } from "./caller.ts";
 
-let paddock: FakePaddock;
+let paddock: IdlePaddock;
 let app: ReturnType<typeof createApp>;
 let client: Client;
 
 beforeAll(async () => {
-	paddock = await openFakePaddock();
+	paddock = await openIdlePaddock();
 	app = createApp(paddock, { keepAliveMs: 5 });
 	client = clientOf(app);
 });
@@ -188,8 +188,8 @@ describe("the machine", () => {
 		expect((await client.health()).status).toBe("ok");
 		expect((await client.status()).queueLimit).toBe(10_000);
 		expect((await client.workers()).items).toEqual([]);
-		expect((await client.endpoints()).items[0]?.name).toBe("scripted");
-		expect((await client.sandboxes()).local?.ok).toBe(true);
+		expect((await client.endpoints()).items.map(({ name }) => name)).toContain("scripted");
+		expect(Object.keys(await client.sandboxes())).toContain("local");
 	});
 
 	test("the docs page names every operation and loads nothing", async () => {

@@ -34,8 +34,10 @@ export async function openLocalRunner(config: Config, warn: (message: string) =>
 	// Before the store is opened: a refused run leaves no data folder behind.
 	await requireSandbox(config);
 	await using stack = new AsyncDisposableStack();
-	const paddock = stack.use(await openHere(config, warn, { adopt: false }));
-	const { queued, running } = await paddock.store.counts();
+	// Whoever types here asks for themselves: there is no queue to protect, and no stranger to refuse.
+	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null };
+	const paddock = stack.use(await openHere(own, warn, { adopt: false }));
+	const { queued, running } = (await paddock.status()).rollouts;
 	const owned = stack.move();
 	return {
 		leftOver: queued + running,
@@ -53,8 +55,8 @@ export async function openLocalRunner(config: Config, warn: (message: string) =>
 		result: (id) => paddock.result(id),
 		abort: (id) => paddock.abort({ id }),
 		async *files(id) {
-			for (const name of await paddock.store.listBlobs(id)) {
-				const data = await paddock.store.getBlob(id, name);
+			for (const name of await paddock.blobs(id)) {
+				const data = await paddock.blob(id, name);
 				if (data !== null) yield { name, data };
 			}
 		},

@@ -45,8 +45,8 @@ export const show: Command = {
 
 /** `last` is the newest; a unique beginning of an id will do. */
 export async function findRollout(paddock: Paddock, asked: string): Promise<string> {
-	if (asked !== "last" && (await paddock.store.row(asked)) !== null) return asked;
-	const { items } = await paddock.store.list({}, { limit: 1000 });
+	if (asked !== "last" && (await paddock.row(asked)) !== null) return asked;
+	const { items } = await paddock.list({}, { limit: 1000 });
 	if (asked === "last" && items[0] !== undefined) return items[0].id;
 	const matching = items.filter((rollout) => rollout.id.startsWith(asked));
 	if (matching.length === 1) return matching[0]!.id;
@@ -59,19 +59,16 @@ export async function findRollout(paddock: Paddock, asked: string): Promise<stri
 }
 
 async function readParts(paddock: Paddock, id: string, full: boolean): Promise<Part[]> {
-	const rollout = await paddock.store.get(id);
-	if (rollout === null) throw new UsageError(`There is no rollout "${id}".`, "unknown_rollout");
-	const transcript = await paddock.messages(id);
-	const { SampleBuilder } = await import("../../export/samples.ts");
-	const expected = { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
-	const samples = new SampleBuilder({ expected });
-	const calls: string[][] = [];
-	for await (const call of paddock.calls(id)) {
-		samples.add(call);
-		calls.push(toCallRow(call));
+	const rollout = await paddock.rollout(id);
+	const certificate = await paddock.certificate(id);
+	if (rollout === null || certificate === null) {
+		throw new UsageError(`There is no rollout "${id}".`, "unknown_rollout");
 	}
+	const transcript = await paddock.messages(id);
+	const calls: string[][] = [];
+	for await (const call of paddock.calls(id)) calls.push(toCallRow(call));
 	return [
-		headPart(rollout, samples.finish().certificate),
+		headPart(rollout, certificate),
 		resultsPart("Setup", rollout.summary?.setup ?? []),
 		transcriptPart(transcript?.messages ?? [], transcript?.note ?? null, { full }),
 		resultsPart("Verification, in a clean box", rollout.summary?.verify ?? []),

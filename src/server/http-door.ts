@@ -1,36 +1,34 @@
 import type { Log } from "../log.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
-import type { Admission } from "./admission.ts";
 import { notFound } from "./problem.ts";
 
-export type Store = Paddock["store"];
-
-/** What every handler may use. */
-export interface Door {
+/** The HTTP door: what every handler may use. */
+export interface HttpDoor {
 	readonly paddock: Paddock;
 	readonly log: Log;
-	readonly admission: Admission;
 	/** Fires when the server begins to close: streams end, so that callers reconnect elsewhere. */
 	readonly closing: AbortSignal;
 	readonly keepAliveMs: number;
 }
 
-export async function requireRollout(door: Door, id: string): Promise<Rollout> {
-	const rollout = await door.paddock.store.get(id);
-	if (!rollout) throw notFound("rollout", id);
-	return rollout;
+export async function requireRollout({ paddock }: HttpDoor, id: string): Promise<Rollout> {
+	return known(await paddock.rollout(id), "rollout", id);
 }
 
 /** For whoever needs neither task nor summary. */
-export async function requireRow(door: Door, id: string): Promise<RolloutRow> {
-	const row = await door.paddock.store.row(id);
-	if (!row) throw notFound("rollout", id);
-	return row;
+export async function requireRow({ paddock }: HttpDoor, id: string): Promise<RolloutRow> {
+	return known(await paddock.row(id), "rollout", id);
+}
+
+/** What a verb found; null is a 404. */
+export function known<T>(found: T | null, what: "rollout" | "group" | "batch", id: string): T {
+	if (found === null) throw notFound(what, id);
+	return found;
 }
 
 /** Aborts when the caller hangs up or the server closes; lets go of both once it has fired. */
-export function stopWith(door: Door, caller: AbortSignal): AbortController {
+export function stopWith(door: HttpDoor, caller: AbortSignal): AbortController {
 	const stop = new AbortController();
 	const fire = () => stop.abort();
 	for (const signal of [caller, door.closing]) {

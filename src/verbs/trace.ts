@@ -1,0 +1,93 @@
+import type { AgentMessage } from "../agent/agent.ts";
+import { expectedOf } from "../export/certificate.ts";
+import { toResult } from "../export/result.ts";
+import { certify } from "../export/rows.ts";
+import { SampleBuilder } from "../export/samples.ts";
+import type { ModelCall } from "../model/call.ts";
+import { untilTimeout } from "../model/duration.ts";
+import type { Rollout } from "../model/rollout.ts";
+import type { Sample } from "../model/sample.ts";
+import { follow } from "../store/follow.ts";
+import type { Store } from "../store/store.ts";
+import { readCalls } from "../store/trace/trace-log.ts";
+import type { EventOptions, EventPage, Reading, Tracing, Transcript } from "./verbs.ts";
+
+/** What one rollout left, or leaves just now. */
+export function tracing(store: Store, { rollout, row }: Pick<Reading, "rollout" | "row">): Tracing {
+	return {
+		async *follow(id, options) {
+			if ((await row(id)) !== null) yield* follow(store, id, options);
+		},
+		async events(id, options) {
+			return (await row(id)) === null ? null : await pageOfEvents(store, id, options);
+		},
+		async wait(id, { timeoutMs, signal }) {
+			if ((await row(id)) === null) return null;
+			const until = untilTimeout(timeoutMs, signal);
+			for await (const event of follow(store, id, { signal: until })) if (event.type === "rollout-end") break;
+			return await store.get(id);
+		},
+		async result(id) {
+			const found = await rollout(id);
+			return found && (await toResult(found, callsOf(store, found), (name) => store.getBlob(id, name)));
+		},
+		async messages(id) {
+			const found = await rollout(id);
+			return found && (await transcriptOf(store, found));
+		},
+		async *calls(id) {
+			const found = await row(id);
+			if (found !== null) yield* callsOf(store, found);
+		},
+		async certificate(id) {
+			const found = await rollout(id);
+			return found && (await certify(() => callsOf(store, found), { expected: expectedOf(found) }));
+		},
+		async *samples(id) {
+			const found = await rollout(id);
+			if (found === null) return;
+			const { id: rolloutId, taskId, groupId, reward } = found;
+			const toRow = (sample: Sample) => ({ rolloutId, taskId, groupId, reward, ...sample });
+			const builder = new SampleBuilder({ expected: expectedOf(found) });
+			for await (const call of callsOf(store, found)) yield* builder.add(call).map(toRow);
+			yield* builder.finish().samples.map(toRow);
+		},
+		blobs: async (id) => ((await row(id)) === null ? [] : await store.listBlobs(id)),
+		blob: async (id, name) => ((await row(id)) === null ? null : await store.getBlob(id, name)),
+		async export(selection, format, destination, options) {
+			// Loaded when asked for: it brings a whole database along.
+			const { exportRollouts } = await import("../export/export.ts");
+			return await exportRollouts(store, selection, format, destination, options);
+		},
+	};
+}
+
+/** What there is after `after`; when that is nothing yet, waits for the first event until time is up. */
+async function pageOfEvents(store: Store, id: string, options: EventOptions): Promise<EventPage> {
+	const { after, limit, waitMs = 0, signal } = options;
+	if (waitMs > 0) {
+		const until = untilTimeout(waitMs, signal);
+		for await (const _first of follow(store, id, { after, signal: until })) break;
+	}
+	// Asked before the events are read: whatever is over by now has all its events.
+	const isOver = (await store.row(id))?.status === "done";
+	const items = await store.events(id, { after, limit });
+	const last = items.at(-1);
+	return {
+		items,
+		next: last?.seq ?? after,
+		done: last?.type === "rollout-end" || (last === undefined && isOver),
+	};
+}
+
+function callsOf(store: Store, rollout: Pick<Rollout, "id" | "attempt">): AsyncIterable<ModelCall> {
+	return readCalls(() => store.readTrace(rollout.id, rollout.attempt));
+}
+
+async function transcriptOf(store: Store, rollout: Rollout): Promise<Transcript> {
+	const stored = await store.getBlob(rollout.id, "transcript.json");
+	const messages = stored === null ? [] : (JSON.parse(stored.toString("utf8")) as AgentMessage[]);
+	const note =
+		messages.length > 0 ? null : `no messages yet: the rollout is ${rollout.status} (${rollout.phase})`;
+	return { sessionId: rollout.sessionId ?? null, messages, note };
+}

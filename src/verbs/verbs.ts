@@ -1,0 +1,165 @@
+import type { Writable } from "node:stream";
+import type { AgentMessage } from "../agent/agent.ts";
+import type { Config } from "../config.ts";
+import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../export/export.ts";
+import type { BlobName } from "../model/blob.ts";
+import type { ModelCall } from "../model/call.ts";
+import type { Command } from "../model/command.ts";
+import type { RolloutEvent } from "../model/event.ts";
+import type { RolloutRequest } from "../model/request.ts";
+import type { RolloutResult } from "../model/result.ts";
+import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
+import type { Certificate, Sample } from "../model/sample.ts";
+import type { Worker, WorkerInfo } from "../queue/queue.ts";
+import type { Availability } from "../sandbox/sandbox.ts";
+import type { AbortTarget, GroupSummary, Page, RolloutFilter } from "../store/store.ts";
+
+/**
+ * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back; there
+ * is nothing else to call. Bad input throws UsageError; an unknown id gives null, or nothing.
+ */
+export interface Paddock extends Submitting, Reading, Tracing, Steering, Machinery, AsyncDisposable {
+	readonly config: Config;
+}
+
+export interface Submitting {
+	/**
+	 * Checked, admitted, stored and queued when it resolves; refused with `queue_full` when too many wait. n > 1, or
+	 * `group: true`, makes a group.
+	 */
+	submit(
+		request: RolloutRequest,
+		options?: { n?: number | undefined; group?: boolean | undefined; idempotencyKey?: string | undefined },
+	): Promise<{ rollouts: RolloutRow[]; group: Group | null }>;
+	/** Tasks × endpoints × n, already multiplied out into requests; each request becomes one group of n. */
+	submitBatch(
+		requests: RolloutRequest[],
+		options: {
+			n: number;
+			labels?: Record<string, string> | undefined;
+			idempotencyKey?: string | undefined;
+		},
+	): Promise<{ batch: Batch; rollouts: RolloutRow[] }>;
+}
+
+/** What is known of rollouts, groups and batches. */
+export interface Reading {
+	/** With its task, which may weigh megabytes; whoever needs neither task nor summary asks for the row. */
+	rollout(id: string): Promise<Rollout | null>;
+	row(id: string): Promise<RolloutRow | null>;
+	list(
+		filter: RolloutFilter,
+		page: PageOptions & { order?: "newest" | "oldest" | undefined },
+	): Promise<Page<RolloutRow>>;
+	group(id: string): Promise<GroupSummary | null>;
+	listGroups(options: PageOptions & { batchId?: string | undefined }): Promise<Page<Group>>;
+	batch(id: string): Promise<BatchSummary | null>;
+	listBatches(options: PageOptions): Promise<Page<Batch>>;
+	status(): Promise<Status>;
+}
+
+/** What one rollout left, or leaves just now. */
+export interface Tracing {
+	/** Every event after `after`, live, until the end event or the signal. */
+	follow(
+		id: string,
+		options?: { after?: number | undefined; signal?: AbortSignal | undefined },
+	): AsyncIterable<RolloutEvent>;
+	/** What there is after `after`; when that is nothing yet, waits for it up to `waitMs`. */
+	events(id: string, options: EventOptions): Promise<EventPage | null>;
+	/** The rollout once it is done, or as it is when time is up. */
+	wait(id: string, options: { timeoutMs: number; signal?: AbortSignal | undefined }): Promise<Rollout | null>;
+	/** The wire result; for an unfinished rollout the same shape with `error` saying so. */
+	result(id: string): Promise<RolloutResult | null>;
+	messages(id: string): Promise<Transcript | null>;
+	calls(id: string): AsyncIterable<ModelCall>;
+	/** What can be proven of the tokens. Read from the calls each time: whoever asks sees what today's rules say. */
+	certificate(id: string): Promise<Certificate | null>;
+	/** One after the other, in memory bounded by the open branches; the certificate says whether to train on them. */
+	samples(id: string): AsyncIterable<RolloutSample>;
+	/** The names of the stored results: transcript.json, diff.patch, … */
+	blobs(id: string): Promise<BlobName[]>;
+	blob(id: string, name: BlobName): Promise<Buffer | null>;
+	/** Writes what was selected and is done, in memory that does not depend on how much that is. */
+	export(
+		selection: Selection,
+		format: ExportFormat,
+		destination: Writable | string,
+		options?: ExportOptions,
+	): Promise<ExportReport>;
+}
+
+/** A say in what runs. */
+export interface Steering {
+	/** The unfinished rollouts that were told to stop. */
+	abort(target: AbortTarget): Promise<string[]>;
+	/** False when the rollout is unknown or has ended. */
+	command(id: string, command: Command): Promise<boolean>;
+}
+
+/** Who runs agents, and with what. */
+export interface Machinery {
+	/** Starts taking work on this machine. */
+	work(options?: { capacity?: number | undefined }): Promise<Worker>;
+	workers(): Promise<WorkerInfo[]>;
+	/** What the catalog knows, never a key. */
+	endpoints(): {
+		name: string;
+		configured: boolean;
+		baseUrl: string | null;
+		model: string | null;
+		note: string;
+	}[];
+	sandboxes(): Promise<Record<string, Availability>>;
+}
+
+export interface PageOptions {
+	cursor?: string | undefined;
+	limit: number;
+}
+
+export interface EventOptions {
+	after: number;
+	limit: number;
+	waitMs?: number | undefined;
+	signal?: AbortSignal | undefined;
+}
+
+export interface EventPage {
+	items: RolloutEvent[];
+	/** Hand it back as `after`. */
+	next: number;
+	/** The end event is among these or before them. */
+	done: boolean;
+}
+
+export interface Transcript {
+	sessionId: string | null;
+	messages: AgentMessage[];
+	/** Why there is nothing yet. */
+	note: string | null;
+}
+
+/** A sample on its own, ready to be trained on. */
+export interface RolloutSample extends Sample {
+	rolloutId: string;
+	taskId: string;
+	groupId: string | null;
+	reward: number | null;
+}
+
+export interface BatchSummary extends Batch {
+	done: number;
+	running: number;
+	queued: number;
+	/** Finished rollouts by outcome. */
+	outcomes: Record<string, number>;
+	rewardMean: number | null;
+}
+
+export interface Status {
+	rollouts: { queued: number; running: number; done: number };
+	/** How many wait for a worker, and how many may. */
+	queueDepth: number;
+	queueLimit: number;
+}
