@@ -12,7 +12,7 @@ const CSV_MEAN = "examples/tasks/csv-mean";
 test("several tasks are one batch on the server, in the order they were named", async () => {
 	await using stage = await openStage();
 	const run = stage.run(FIZZBUZZ, CSV_MEAN, "-n", "2");
-	await expect.poll(() => stage.queued()).toBe(4);
+	await expect.poll(() => stage.queued(), { timeout: 60_000 }).toBe(4);
 	expect(await stage.batches()).toMatchObject([{ size: 4 }]);
 	const rollouts = (await stage.paddock.store.list({}, { limit: 10, order: "oldest" })).items;
 	for (const { id, taskId } of rollouts) await stage.paddock.complete(id, taskId === "fizzbuzz" ? 1 : 0.25);
@@ -63,7 +63,9 @@ test("Ctrl-C while the queue is full aborts what was submitted", async () => {
 			(await stage.queued()) > 0 ? Promise.reject(queueFull()) : paddock.submit(...args),
 	}));
 	const run = stage.run(FIZZBUZZ, CSV_MEAN);
-	await expect.poll(() => stage.console.stderr.text).toContain("is full; waiting");
+	await expect
+		.poll(() => stage.console.stderr.text, { timeout: 60_000 })
+		.toContain("is full; waiting");
 	process.emit("SIGINT", "SIGINT");
 	const { code, err } = await run;
 	expect(code).toBe(130);
@@ -149,7 +151,7 @@ async function openStage(change: (paddock: IdlePaddock) => Partial<Paddock> = ()
 		batches: async () => (await store.listBatches({ limit: 10 })).items,
 		async completeAll(count) {
 			for (let ended = 0; ended < count; ended++) {
-				await expect.poll(queued, { timeout: 10_000 }).toBeGreaterThan(0);
+				await expect.poll(queued, { timeout: 60_000 }).toBeGreaterThan(0);
 				const { items } = await store.list({ status: "queued" }, { limit: 1, order: "oldest" });
 				await paddock.complete(items[0]!.id, 1);
 			}
