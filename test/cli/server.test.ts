@@ -63,9 +63,7 @@ test("Ctrl-C while the queue is full aborts what was submitted", async () => {
 			(await stage.queued()) > 0 ? Promise.reject(queueFull()) : paddock.submit(...args),
 	}));
 	const run = stage.run(FIZZBUZZ, CSV_MEAN);
-	await expect
-		.poll(() => stage.console.stderr.text, { timeout: 60_000 })
-		.toContain("is full; waiting");
+	await expect.poll(() => stage.console.stderr.text, { timeout: 60_000 }).toContain("is full; waiting");
 	process.emit("SIGINT", "SIGINT");
 	const { code, err } = await run;
 	expect(code).toBe(130);
