@@ -69,27 +69,21 @@ export function isAbort(error: unknown): boolean {
 	return error instanceof Error && error.name === "AbortError";
 }
 
-/** PostgreSQL's classes of trouble that passes: connections, resources, an operator's hand, a conflict that was undone. */
-const PASSING_SQL = /^(08|53|57P|40001|40P01|25006)/;
-const PASSING_SYSTEM = new Set([
+/** The store, or what it rests on, cannot be reached for now: nothing is wrong with what was asked. */
+export class OutageError extends Error {
+	override readonly name = "OutageError";
+}
+
+const PASSING = new Set([
 	...["ECONNREFUSED", "ECONNRESET", "ECONNABORTED", "EPIPE", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
 	...["EAI_AGAIN", "ENOSPC", "EDQUOT"],
 ]);
-/** SQLite's own numbers: busy, locked, input or output, full. */
-const PASSING_SQLITE = new Set([5, 6, 10, 13]);
-/** What PostgreSQL's driver says, without a code, of a query that got no answer in time. */
-export const READ_TIMEOUT = "Query read timeout";
-const PASSING_WORDS =
-	/^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
 
-/** The database does not answer or the disk is full: nothing is wrong with what was asked, and later it may work. */
+/** Something does not answer or the disk is full: later the same may work. Each store says so of its own troubles. */
 export function isOutage(error: unknown): boolean {
 	if (!(error instanceof Error)) return false;
+	if (error instanceof OutageError) return true;
 	if (error instanceof SuppressedError) return isOutage(error.error) || isOutage(error.suppressed);
-	const { code, errcode, syscall } = error as { code?: unknown; errcode?: unknown; syscall?: unknown };
-	if (syscall === "connect") return true;
-	if (typeof code === "string" && (PASSING_SYSTEM.has(code) || PASSING_SQL.test(code))) return true;
-	// The low byte is the kind; the rest says more.
-	if (typeof errcode === "number") return PASSING_SQLITE.has(errcode & 0xff);
-	return error.message === READ_TIMEOUT || PASSING_WORDS.test(error.message) || isOutage(error.cause);
+	const { code, syscall } = error as { code?: unknown; syscall?: unknown };
+	return syscall === "connect" || (typeof code === "string" && PASSING.has(code)) || isOutage(error.cause);
 }

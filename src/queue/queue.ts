@@ -21,7 +21,7 @@ export type JobEnd = "done" | "retry";
 /** Who runs what and when, on one machine or many. */
 export interface Queue extends AsyncDisposable {
 	/** Called after the store has the rollouts; safe to repeat. */
-	enqueue(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void>;
+	enqueue(jobs: { rolloutId: string; priority: number }[]): Promise<void>;
 	/** Starts taking work, `capacity` at a time. Rollouts whose worker vanished come back by themselves. */
 	work(options: {
 		workerId: string;

@@ -3,13 +3,6 @@ import { isOutage } from "../errors.ts";
 import { overlay } from "./overlay.ts";
 import type { Store } from "./store.ts";
 
-const perhapsDone = new WeakSet<Error>();
-
-/** The connection broke while the database was being told to commit: it may have done so. */
-export function mayBeDone(error: unknown): void {
-	if (error instanceof Error) perhapsDone.add(error);
-}
-
 const PATIENCE_MS = 60_000;
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
@@ -21,8 +14,9 @@ const PATIENT = [
 ] as const satisfies (keyof Store)[];
 
 /**
- * The same store, for those who run rollouts: an outage of a minute costs them nothing. Callers who wait for an answer
- * use the plain one, and are told at once.
+ * The same store, for those who run rollouts: an outage of a minute costs them nothing, since a change that was refused
+ * with one has not happened and can be tried again. Callers who wait for an answer use the plain one, and are told at
+ * once.
  */
 export function patient(store: Store, patienceMs = PATIENCE_MS): Store {
 	const waiting: Record<string, unknown> = {};
@@ -40,7 +34,7 @@ async function patiently<T>(act: () => Promise<T>, patienceMs: number): Promise<
 			return await act();
 		} catch (error) {
 			const isOver = performance.now() + waitMs > until;
-			if (isOver || !isOutage(error) || perhapsDone.has(error as Error)) throw error;
+			if (isOver || !isOutage(error)) throw error;
 		}
 		await delay(waitMs, undefined, { ref: false });
 	}

@@ -1,5 +1,7 @@
 import { PgBoss } from "pg-boss";
 import { messageOf, UsageError } from "../../errors.ts";
+import { checkSchema } from "../../store/postgres/connection.ts";
+import { reaching } from "../../store/postgres/outage.ts";
 import type { Store } from "../../store/store.ts";
 import type { Queue, Worker, WorkerInfo } from "../queue.ts";
 import { eachUnfinished } from "../reconcile.ts";
@@ -35,10 +37,7 @@ export interface BossQueueOptions {
 
 /** The queue of many machines: pg-boss on PostgreSQL. A worker that falls silent loses its jobs to the others. */
 export async function openBossQueue(options: BossQueueOptions): Promise<Queue> {
-	const schema = options.schema ?? "paddock_queue";
-	if (!/^[a-z_][a-z0-9_]{0,40}$/.test(schema)) {
-		throw new UsageError("A schema name is made of small letters, digits and _.", "bad_schema_name");
-	}
+	const schema = checkSchema(options.schema ?? "paddock_queue");
 	const onError = options.onError ?? ((error) => process.emitWarning(messageOf(error), "QueueWarning"));
 	const boss = new PgBoss({
 		connectionString: options.url,
@@ -81,8 +80,6 @@ class BossQueue implements Queue {
 	readonly #pollMs: number;
 	readonly #onError: (error: unknown, rolloutId: string | null) => void;
 	readonly #workers = new Set<TakingWorker<BossClaim>>();
-	/** Enqueued again by the handler that runs it: its job is made anew when it ends. */
-	readonly #again = new Map<string, { priority: number; delayMs?: number }>();
 	readonly #acting = new Map<() => Promise<void>, Promise<void>>();
 	readonly #timers: NodeJS.Timeout[] = [];
 	#listening: Promise<{ close(): Promise<void> } | undefined> | null = null;
@@ -104,19 +101,15 @@ class BossQueue implements Queue {
 		this.#onError = options.onError;
 	}
 
-	async enqueue(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {
-		const mine = new Set(
-			[...this.#workers].flatMap((worker) => worker.claims().map((claim) => claim.rolloutId)),
-		);
-		for (const { rolloutId, ...job } of jobs) if (mine.has(rolloutId)) this.#again.set(rolloutId, job);
-		await this.#jobs.add(jobs);
+	async enqueue(jobs: { rolloutId: string; priority: number }[]): Promise<void> {
+		await reaching(() => this.#jobs.add(jobs));
 		this.#fill();
 	}
 
 	async work(options: WorkOptions): Promise<Worker> {
 		const worker: TakingWorker<BossClaim> = new TakingWorker(options, {
 			take: (atMost) => this.#jobs.take(atMost),
-			ended: (claim, end) => this.#ended(claim, end),
+			ended: (claim, end) => this.#jobs.bringBack(claim, end),
 			changed: () => this.#rows.saveSoon(worker, (error) => this.#onError(error, null)),
 			left: () => this.#left(worker),
 			threw: this.#onError,
@@ -130,15 +123,15 @@ class BossQueue implements Queue {
 	}
 
 	cancel(rolloutIds: string[]): Promise<void> {
-		return this.#jobs.cancel(rolloutIds);
+		return reaching(() => this.#jobs.cancel(rolloutIds));
 	}
 
 	depth(): Promise<number> {
-		return this.#jobs.depth();
+		return reaching(() => this.#jobs.depth());
 	}
 
 	workers(): Promise<WorkerInfo[]> {
-		return this.#rows.list();
+		return reaching(() => this.#rows.list());
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
@@ -150,14 +143,6 @@ class BossQueue implements Queue {
 		await (await this.#listening)?.close();
 		await this.#session[Symbol.asyncDispose]();
 		await this.#boss.stop({ graceful: false });
-	}
-
-	async #ended(claim: BossClaim, end: "done" | "back" | "handedBack"): Promise<void> {
-		const again = this.#again.get(claim.rolloutId);
-		await this.#jobs.bringBack(claim, end);
-		if (again && end === "done") await this.#jobs.add([{ rolloutId: claim.rolloutId, ...again }]);
-		// Not before: whatever fails is done again from the start.
-		this.#again.delete(claim.rolloutId);
 	}
 
 	#fill(): void {

@@ -47,17 +47,11 @@ export class BossJobs {
 		await this.#boss.updateQueue(QUEUE, settings);
 	}
 
-	async add(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {
+	async add(jobs: { rolloutId: string; priority: number }[]): Promise<void> {
 		if (jobs.length === 0) return;
 		await this.#boss.insert(
 			QUEUE,
-			jobs.map(({ rolloutId, priority, delayMs }) => ({
-				data: { rolloutId },
-				singletonKey: rolloutId,
-				priority,
-				// By the database's clock: machines disagree about the time.
-				...(delayMs ? { startAfter: `${delayMs / 1000} seconds` } : {}),
-			})),
+			jobs.map(({ rolloutId, priority }) => ({ data: { rolloutId }, singletonKey: rolloutId, priority })),
 		);
 		await this.#tell(this.#boss.getDb());
 	}

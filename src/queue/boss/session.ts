@@ -1,7 +1,7 @@
 import { performance } from "node:perf_hooks";
 import pg from "pg";
 import type { Db } from "pg-boss";
-import { messageOf, READ_TIMEOUT } from "../../errors.ts";
+import { isSilent } from "../../store/postgres/outage.ts";
 
 /** Missing for less than this, a process may only have lost its connection: it locks anew as soon as it can. */
 const GRACE_MS = 3_000;
@@ -97,7 +97,7 @@ export class BossSession implements AsyncDisposable {
 			return result;
 		} catch (error) {
 			// A connection that did not answer once is not asked again.
-			if (messageOf(error) === READ_TIMEOUT) this.#drop(client);
+			if (isSilent(error)) this.#drop(client);
 			else await client.query("ROLLBACK").catch(() => this.#drop(client));
 			throw error;
 		}

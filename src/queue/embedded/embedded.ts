@@ -64,12 +64,10 @@ class EmbeddedQueue implements Queue {
 		this.#heartbeat = setInterval(() => this.#careful(() => this.#beat()), HEARTBEAT_MS).unref();
 	}
 
-	async enqueue(jobs: { rolloutId: string; priority: number; delayMs?: number }[]): Promise<void> {
+	async enqueue(jobs: { rolloutId: string; priority: number }[]): Promise<void> {
 		const now = Date.now();
 		this.#table.transact(() => {
-			for (const { rolloutId, priority, delayMs } of jobs) {
-				this.#table.add(rolloutId, priority, now + (delayMs ?? 0), this.#key, now);
-			}
+			for (const { rolloutId, priority } of jobs) this.#table.add(rolloutId, priority, this.#key, now);
 		});
 		this.#fill();
 	}
@@ -210,7 +208,7 @@ class EmbeddedQueue implements Queue {
 		await eachUnfinished(this.#store, (rollouts) => {
 			const now = Date.now();
 			this.#table.transact(() => {
-				for (const { rolloutId, priority } of rollouts) this.#table.add(rolloutId, priority, now, null, now);
+				for (const { rolloutId, priority } of rollouts) this.#table.add(rolloutId, priority, null, now);
 			});
 		});
 	}

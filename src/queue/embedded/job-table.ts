@@ -1,6 +1,7 @@
 import { chmodSync, closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
-import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite";
+import { DatabaseSync } from "node:sqlite";
+import { Statements } from "../../store/sqlite/statements.ts";
 import type { WorkerInfo } from "../queue.ts";
 import type { ProcessIdentity } from "./process-identity.ts";
 
@@ -21,8 +22,7 @@ const SCHEMA = `
 		ready_at REAL NOT NULL,
 		state TEXT NOT NULL,
 		owner TEXT,
-		tries INTEGER NOT NULL DEFAULT 0,
-		again_at REAL
+		tries INTEGER NOT NULL DEFAULT 0
 	) STRICT;
 	CREATE INDEX IF NOT EXISTS jobs_next ON jobs (state, priority DESC, position);
 `;
@@ -39,7 +39,7 @@ export interface Owner extends ProcessIdentity {
  */
 export class JobTable implements Disposable {
 	readonly #database: DatabaseSync;
-	readonly #prepared = new Map<string, StatementSync>();
+	readonly #sql: Statements;
 
 	constructor(file: string) {
 		mkdirSync(dirname(file), { recursive: true, mode: 0o700 });
@@ -49,82 +49,75 @@ export class JobTable implements Disposable {
 		this.#database.exec(
 			"PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
 		);
+		this.#sql = new Statements(this.#database);
 		this.transact(() => this.#database.exec(SCHEMA));
 	}
 
 	transact<T>(change: () => T): T {
-		this.#database.exec("BEGIN IMMEDIATE");
-		try {
-			const result = change();
-			this.#database.exec("COMMIT");
-			return result;
-		} catch (error) {
-			// A full disk has undone it already.
-			if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
-			throw error;
-		}
+		return this.#sql.transact(change);
 	}
 
-	/** New jobs belong to `owner`; one that is waiting for anybody becomes its own; a running one will run again. */
-	add(rolloutId: string, priority: number, readyAt: number, owner: string | null, now: number): void {
-		this.#run(
+	/** New jobs belong to `owner`; one that is waiting for anybody becomes its own. */
+	add(rolloutId: string, priority: number, owner: string | null, now: number): void {
+		this.#sql.run(
 			`INSERT INTO jobs (rollout_id, priority, enqueued_at, ready_at, state, owner) VALUES (?, ?, ?, ?, 'waiting', ?)
-			ON CONFLICT (rollout_id) DO UPDATE SET
-				again_at = CASE WHEN state = 'running' AND excluded.owner IS NOT NULL THEN excluded.ready_at ELSE again_at END,
-				owner = CASE WHEN state = 'waiting' AND owner IS NULL THEN excluded.owner ELSE owner END`,
+			ON CONFLICT (rollout_id) DO UPDATE SET owner = excluded.owner WHERE state = 'waiting' AND owner IS NULL`,
 			rolloutId,
 			priority,
 			now,
-			readyAt,
+			now,
 			owner,
 		);
 	}
 
 	/** The most urgent job that is the owner's or, if it adopts, nobody's. */
 	take(owner: string, adopts: boolean, now: number): string | null {
-		const row = this.#statement(
-			`UPDATE jobs SET state = 'running', owner = ?1, tries = tries + 1, again_at = NULL WHERE position = (
+		const row = this.#sql.get<{ rollout_id: string }>(
+			`UPDATE jobs SET state = 'running', owner = ?1, tries = tries + 1 WHERE position = (
 				SELECT position FROM jobs
 				WHERE state = 'waiting' AND ready_at <= ?2 AND (owner = ?1 OR (?3 AND owner IS NULL))
 				ORDER BY priority DESC, position LIMIT 1
 			) RETURNING rollout_id`,
-		).get(owner, now, adopts ? 1 : 0) as { rollout_id: string } | undefined;
+			owner,
+			now,
+			adopts ? 1 : 0,
+		);
 		return row?.rollout_id ?? null;
 	}
 
 	/** When the owner's next delayed job becomes ready. */
 	nextReadyAt(owner: string, adopts: boolean, now: number): number | null {
-		const row = this.#statement(
+		const row = this.#sql.get<{ at: number | null }>(
 			"SELECT min(ready_at) AS at FROM jobs WHERE state = 'waiting' AND ready_at > ?1 AND (owner = ?2 OR (?3 AND owner IS NULL))",
-		).get(now, owner, adopts ? 1 : 0) as { at: number | null };
-		return row.at;
+			now,
+			owner,
+			adopts ? 1 : 0,
+		);
+		return row!.at;
 	}
 
 	/** What is due after `latest` was written while the clock was wrong. */
 	hasten(now: number, latest: number): void {
-		this.#run("UPDATE jobs SET ready_at = ? WHERE state = 'waiting' AND ready_at > ?", now, latest);
+		this.#sql.run("UPDATE jobs SET ready_at = ? WHERE state = 'waiting' AND ready_at > ?", now, latest);
 	}
 
 	tries(rolloutId: string): number {
-		const row = this.#statement("SELECT tries FROM jobs WHERE rollout_id = ?").get(rolloutId);
-		return Number(row?.tries ?? 0);
+		const row = this.#sql.get<{ tries: number }>("SELECT tries FROM jobs WHERE rollout_id = ?", rolloutId);
+		return row?.tries ?? 0;
 	}
 
-	/** Gone, unless it was enqueued again meanwhile. */
 	complete(rolloutId: string, owner: string): void {
-		this.#run(
-			`UPDATE jobs SET state = 'waiting', ready_at = again_at, again_at = NULL, tries = 0
-			WHERE rollout_id = ? AND owner = ? AND again_at IS NOT NULL`,
+		this.#sql.run(
+			"DELETE FROM jobs WHERE rollout_id = ? AND owner = ? AND state = 'running'",
 			rolloutId,
 			owner,
 		);
-		this.#run("DELETE FROM jobs WHERE rollout_id = ? AND owner = ? AND state = 'running'", rolloutId, owner);
 	}
 
 	/** Back to waiting, for the owner or (null) for anybody. */
 	putBack(rolloutId: string, owner: string, nextOwner: string | null, readyAt: number): void {
-		this.#run(
-			`UPDATE jobs SET state = 'waiting', owner = ?, ready_at = coalesce(again_at, ?), again_at = NULL
+		this.#sql.run(
+			`UPDATE jobs SET state = 'waiting', owner = ?, ready_at = ?
 			WHERE rollout_id = ? AND owner = ? AND state = 'running'`,
 			nextOwner,
 			readyAt,
@@ -134,24 +127,24 @@ export class JobTable implements Disposable {
 	}
 
 	removeWaiting(rolloutId: string): void {
-		this.#run("DELETE FROM jobs WHERE rollout_id = ? AND state = 'waiting'", rolloutId);
+		this.#sql.run("DELETE FROM jobs WHERE rollout_id = ? AND state = 'waiting'", rolloutId);
 	}
 
 	isRunning(rolloutId: string, owner: string): boolean {
 		const sql = "SELECT 1 FROM jobs WHERE rollout_id = ? AND owner = ? AND state = 'running'";
-		return this.#statement(sql).get(rolloutId, owner) !== undefined;
+		return this.#sql.get(sql, rolloutId, owner) !== undefined;
 	}
 
 	/** All the owner held is anybody's, also what it was running: for an owner that is no more. */
 	release(owner: string): void {
-		this.#run("UPDATE jobs SET state = 'waiting', owner = NULL, again_at = NULL WHERE owner = ?", owner);
-		this.#run("DELETE FROM workers WHERE owner = ?", owner);
-		this.#run("DELETE FROM owners WHERE key = ?", owner);
+		this.#sql.run("UPDATE jobs SET state = 'waiting', owner = NULL WHERE owner = ?", owner);
+		this.#sql.run("DELETE FROM workers WHERE owner = ?", owner);
+		this.#sql.run("DELETE FROM owners WHERE key = ?", owner);
 	}
 
 	/** What a process without a worker has waiting since before `then` is anybody's. */
 	share(owner: string, then: number): void {
-		this.#run(
+		this.#sql.run(
 			"UPDATE jobs SET owner = NULL WHERE owner = ? AND state = 'waiting' AND enqueued_at < ?",
 			owner,
 			then,
@@ -159,14 +152,14 @@ export class JobTable implements Disposable {
 	}
 
 	counts(): { waiting: number; total: number } {
-		const row = this.#statement(
+		const row = this.#sql.get<{ waiting: number; total: number }>(
 			"SELECT coalesce(sum(state = 'waiting'), 0) AS waiting, count(*) AS total FROM jobs",
-		).get() as { waiting: number; total: number };
-		return { waiting: row.waiting, total: row.total };
+		);
+		return { ...row! };
 	}
 
 	announce(key: string, identity: ProcessIdentity, now: number): void {
-		this.#run(
+		this.#sql.run(
 			`INSERT INTO owners (key, pid, started, boot, namespace, host, seen_at) VALUES (?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (key) DO UPDATE SET seen_at = excluded.seen_at`,
 			key,
@@ -180,10 +173,10 @@ export class JobTable implements Disposable {
 	}
 
 	owners(): Owner[] {
-		const rows = this.#statement(
+		const rows = this.#sql.all<Omit<Owner, "works"> & { works: number }>(
 			`SELECT key, pid, started, boot, namespace, host, seen_at AS seenAt,
 				EXISTS (SELECT 1 FROM workers WHERE owner = key AND NOT draining) AS works FROM owners`,
-		).all() as unknown as (Omit<Owner, "works"> & { works: number })[];
+		);
 		return rows.map((row) => ({ ...row, works: row.works === 1 }));
 	}
 
@@ -191,7 +184,7 @@ export class JobTable implements Disposable {
 		owner: string,
 		worker: Pick<WorkerInfo, "id" | "capacity" | "running" | "draining" | "startedAt">,
 	) {
-		this.#run(
+		this.#sql.run(
 			`INSERT INTO workers (owner, id, capacity, running, draining, started_at) VALUES (?, ?, ?, ?, ?, ?)
 			ON CONFLICT (owner, id) DO UPDATE SET capacity = excluded.capacity, running = excluded.running,
 				draining = excluded.draining`,
@@ -205,15 +198,16 @@ export class JobTable implements Disposable {
 	}
 
 	removeWorker(owner: string, id: string): void {
-		this.#run("DELETE FROM workers WHERE owner = ? AND id = ?", owner, id);
+		this.#sql.run("DELETE FROM workers WHERE owner = ? AND id = ?", owner, id);
 	}
 
 	workersOf(owner: Owner): WorkerInfo[] {
-		const rows = this.#statement(
+		const rows = this.#sql.all<
+			Omit<WorkerInfo, "draining" | "host" | "pid" | "seenAt"> & { draining: number }
+		>(
 			"SELECT id, capacity, running, draining, started_at AS startedAt FROM workers WHERE owner = ? ORDER BY started_at",
-		).all(owner.key) as unknown as (Omit<WorkerInfo, "draining" | "host" | "pid" | "seenAt"> & {
-			draining: number;
-		})[];
+			owner.key,
+		);
 		return rows.map((row) => ({
 			...row,
 			draining: row.draining === 1,
@@ -225,18 +219,5 @@ export class JobTable implements Disposable {
 
 	[Symbol.dispose](): void {
 		this.#database.close();
-	}
-
-	#run(sql: string, ...values: SQLInputValue[]): void {
-		this.#statement(sql).run(...values);
-	}
-
-	#statement(sql: string): StatementSync {
-		let statement = this.#prepared.get(sql);
-		if (!statement) {
-			statement = this.#database.prepare(sql);
-			this.#prepared.set(sql, statement);
-		}
-		return statement;
 	}
 }

@@ -1,5 +1,6 @@
 import type pg from "pg";
-import { transact } from "../postgres/connection.ts";
+import { ask } from "../postgres/connection.ts";
+import { transact } from "../postgres/transact.ts";
 import type { Bytes } from "./bytes.ts";
 import { GroupCommit } from "./group-commit.ts";
 import { checkBlobName, checkId } from "./rollout-folder.ts";
@@ -31,7 +32,8 @@ export class PostgresBytes implements Bytes {
 	async *readTrace(id: string, attempt: number): AsyncIterable<Uint8Array> {
 		let after = 0;
 		for (;;) {
-			const { rows } = await this.#pool.query<{ n: number; bytes: Buffer }>(
+			const rows = await ask<{ n: number; bytes: Buffer }>(
+				this.#pool,
 				"SELECT n, bytes FROM trace_chunks WHERE rollout_id = $1 AND attempt = $2 AND n > $3 ORDER BY n LIMIT $4",
 				[id, attempt, after, TRACE_PAGE_ROWS],
 			);
@@ -62,7 +64,8 @@ export class PostgresBytes implements Bytes {
 
 	async getBlob(id: string, name: string): Promise<Buffer | null> {
 		// One statement sees one state: never the beginning of one version and the end of another.
-		const { rows } = await this.#pool.query<{ bytes: Buffer | null }>(
+		const rows = await ask<{ bytes: Buffer | null }>(
+			this.#pool,
 			`SELECT bytes FROM blobs LEFT JOIN blob_chunks USING (rollout_id, name)
 			WHERE rollout_id = $1 AND name = $2 ORDER BY n`,
 			[checkId(id), checkBlobName(name)],
@@ -72,10 +75,8 @@ export class PostgresBytes implements Bytes {
 	}
 
 	async listBlobs(id: string): Promise<string[]> {
-		const { rows } = await this.#pool.query<{ name: string }>(
-			"SELECT name FROM blobs WHERE rollout_id = $1",
-			[checkId(id)],
-		);
+		const sql = "SELECT name FROM blobs WHERE rollout_id = $1";
+		const rows = await ask<{ name: string }>(this.#pool, sql, [checkId(id)]);
 		return rows.map((row) => row.name).sort();
 	}
 
@@ -85,7 +86,6 @@ export class PostgresBytes implements Bytes {
 
 	async #insert(id: string, attempt: number, chunks: Uint8Array[]): Promise<undefined[]> {
 		const insert = "INSERT INTO trace_chunks (rollout_id, attempt, bytes) VALUES ($1, $2, $3)";
-		// A transaction of its own tells whether it can have been stored when it fails.
 		await transact(this.#pool, (client) => client.query(insert, [id, attempt, Buffer.concat(chunks)]));
 		return chunks.map(() => undefined);
 	}

@@ -1,7 +1,7 @@
 import pg from "pg";
-import { messageOf, READ_TIMEOUT, UsageError } from "../../errors.ts";
+import { messageOf, UsageError } from "../../errors.ts";
 import type { Sql, SqlValue } from "../database.ts";
-import { mayBeDone } from "../patience.ts";
+import { reaching } from "./outage.ts";
 
 export interface PostgresOptions {
 	url: string;
@@ -19,11 +19,13 @@ const types = {
 };
 
 const QUERY_TIMEOUT_MS = 30_000;
+/** A process that is frozen between two statements gives up its locks: submissions of all others wait for one of them. */
+const IDLE_IN_TRANSACTION_MS = 10_000;
 
 export function clientConfig(options: PostgresOptions): pg.ClientConfig {
 	return {
 		connectionString: options.url,
-		options: `-c search_path=${options.schema}`,
+		options: `-c search_path=${options.schema} -c idle_in_transaction_session_timeout=${IDLE_IN_TRANSACTION_MS}`,
 		application_name: "paddock",
 		types,
 		connectionTimeoutMillis: 10_000,
@@ -58,43 +60,23 @@ export async function connect(options: PostgresOptions): Promise<pg.Client> {
 	}
 }
 
+export async function ask<Row extends object>(
+	connection: Pick<pg.Pool, "query">,
+	sql: string,
+	values: unknown[] = [],
+): Promise<Row[]> {
+	return (await reaching(() => connection.query<Row>(sql, values))).rows;
+}
+
 /** The questions of both databases, numbered as PostgreSQL wants it. */
 export function sqlOn(connection: Pick<pg.Pool, "query">): Sql {
 	return {
-		async all<Row extends object>(sql: string, ...values: SqlValue[]): Promise<Row[]> {
+		all<Row extends object>(sql: string, ...values: SqlValue[]): Promise<Row[]> {
 			let count = 0;
-			return (
-				await connection.query<Row>(
-					sql.replaceAll("?", () => `$${++count}`),
-					values,
-				)
-			).rows;
+			const numbered = sql.replaceAll("?", () => `$${++count}`);
+			return ask<Row>(connection, numbered, values);
 		},
 	};
-}
-
-export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-	const client = await pool.connect();
-	let broken: Error | undefined;
-	let isCommitting = false;
-	try {
-		await client.query("BEGIN");
-		const result = await change(client);
-		isCommitting = true;
-		await client.query("COMMIT");
-		return result;
-	} catch (error) {
-		if (isCommitting) mayBeDone(error);
-		// A connection that did not answer once is not asked again.
-		if (messageOf(error) === READ_TIMEOUT) broken = error as Error;
-		else
-			await client.query("ROLLBACK").catch((failed: Error) => {
-				broken = failed;
-			});
-		throw error;
-	} finally {
-		client.release(broken);
-	}
 }
 
 /** Schema names become part of SQL text. */

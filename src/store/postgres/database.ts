@@ -6,7 +6,7 @@ import { type RolloutColumns, toRow } from "../rows.ts";
 import type { AbortTarget, RolloutFilter } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
-import { clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
+import { ask, clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
 import { listRows } from "./list.ts";
 import { PostgresListener } from "./listener.ts";
 import { PostgresWrites } from "./writes.ts";
@@ -42,7 +42,8 @@ export class PostgresDatabase implements Database {
 	}
 
 	async some(ids: string[]): Promise<RolloutRow[]> {
-		const { rows } = await this.#pool.query<RolloutColumns>(
+		const rows = await ask<RolloutColumns>(
+			this.#pool,
 			`SELECT r.*, b.terms FROM unnest($1::text[]) WITH ORDINALITY AS asked (id, place)
 			JOIN rollouts r ON r.id = asked.id JOIN rollout_bodies b ON b.position = r.position ORDER BY asked.place`,
 			[ids],

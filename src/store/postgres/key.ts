@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { UsageError } from "../../errors.ts";
 import { openSealer, readSealer, type Sealer } from "../seal.ts";
-import { transact } from "./connection.ts";
+import { transact } from "./transact.ts";
 
 const CHECK = "key check";
 

@@ -6,8 +6,9 @@ import { Reads } from "../reads.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import { type Change, change, HEAD, type Head, type Step } from "../transitions.ts";
-import { sqlOn, transact } from "./connection.ts";
+import { ask, sqlOn } from "./connection.ts";
 import { submit } from "./submit.ts";
+import { transact } from "./transact.ts";
 import { writeChanges } from "./write-changes.ts";
 
 interface Append {
@@ -48,7 +49,8 @@ export class PostgresWrites {
 	}
 
 	async dropCommands(id: string, attempt: number, through: number): Promise<void> {
-		await this.#pool.query(
+		await ask(
+			this.#pool,
 			`DELETE FROM commands WHERE rollout_id = $1 AND position <= $3
 				AND EXISTS (SELECT 1 FROM rollouts WHERE id = $1 AND attempt = $2)`,
 			[id, attempt, through],

@@ -1,6 +1,10 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from "node:sqlite";
+import { messageOf, OutageError } from "../../errors.ts";
 
-/** Prepared once per connection, by their text. */
+/** SQLite's own numbers for what passes: busy, locked, input or output, full. */
+const PASSING = new Set([5, 6, 10, 13]);
+
+/** A connection's statements, prepared once by their text. Trouble that passes leaves as an outage. */
 export class Statements {
 	readonly #database: DatabaseSync;
 	readonly #prepared = new Map<string, StatementSync>();
@@ -10,16 +14,31 @@ export class Statements {
 	}
 
 	get<Row>(sql: string, ...values: SQLInputValue[]): Row | undefined {
-		return this.#prepare(sql).get(...values) as Row | undefined;
+		return reaching(() => this.#prepare(sql).get(...values) as Row | undefined);
 	}
 
 	all<Row>(sql: string, ...values: SQLInputValue[]): Row[] {
-		return this.#prepare(sql).all(...values) as Row[];
+		return reaching(() => this.#prepare(sql).all(...values) as Row[]);
 	}
 
-	/** How many rows it changed. */
-	run(sql: string, ...values: SQLInputValue[]): number {
-		return Number(this.#prepare(sql).run(...values).changes);
+	run(sql: string, ...values: SQLInputValue[]): void {
+		reaching(() => this.#prepare(sql).run(...values));
+	}
+
+	/** Other processes wait: the write lock is taken at once. */
+	transact<T>(change: () => T): T {
+		return reaching(() => {
+			this.#database.exec("BEGIN IMMEDIATE");
+			try {
+				const result = change();
+				this.#database.exec("COMMIT");
+				return result;
+			} catch (error) {
+				// A full disk has undone it already.
+				if (this.#database.isTransaction) this.#database.exec("ROLLBACK");
+				throw error;
+			}
+		});
 	}
 
 	#prepare(sql: string): StatementSync {
@@ -29,5 +48,16 @@ export class Statements {
 			this.#prepared.set(sql, statement);
 		}
 		return statement;
+	}
+}
+
+function reaching<T>(act: () => T): T {
+	try {
+		return act();
+	} catch (error) {
+		const { errcode } = error as { errcode?: unknown };
+		// The low byte is the kind; the rest says more.
+		if (typeof errcode !== "number" || !PASSING.has(errcode & 0xff)) throw error;
+		throw new OutageError(messageOf(error), { cause: error });
 	}
 }

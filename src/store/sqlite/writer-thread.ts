@@ -1,5 +1,6 @@
 import { DatabaseSync } from "node:sqlite";
 import { parentPort, receiveMessageOnPort, workerData } from "node:worker_threads";
+import { isOutage, messageOf } from "../../errors.ts";
 import { configure } from "./schema.ts";
 import { Statements } from "./statements.ts";
 import type { WriteAnswer, WriteOrder } from "./writer.ts";
@@ -14,7 +15,8 @@ const MOST_PER_COMMIT = 500;
 const port = parentPort!;
 const database = new DatabaseSync((workerData as { file: string }).file);
 configure(database);
-const writes = new SqliteWrites(new Statements(database));
+const statements = new Statements(database);
+const writes = new SqliteWrites(statements);
 
 port.on("message", (first: WriteOrder | "close") => {
 	const orders: WriteOrder[] = [];
@@ -33,12 +35,8 @@ port.on("message", (first: WriteOrder | "close") => {
 
 function commit(orders: WriteOrder[]): WriteAnswer[] {
 	try {
-		database.exec("BEGIN IMMEDIATE");
-		const answers = orders.map(carryOut);
-		database.exec("COMMIT");
-		return answers;
+		return statements.transact(() => orders.map(carryOut));
 	} catch (error) {
-		if (database.isTransaction) database.exec("ROLLBACK");
 		return orders.map(({ ticket }) => refusal(ticket, error));
 	}
 }
@@ -60,6 +58,5 @@ function carryOut(order: WriteOrder): WriteAnswer {
 }
 
 function refusal(ticket: number, error: unknown): WriteAnswer {
-	const { errcode } = error as { errcode?: number };
-	return { ticket, error: error instanceof Error ? error.message : String(error), errcode };
+	return { ticket, error: messageOf(error), isOutage: isOutage(error) };
 }

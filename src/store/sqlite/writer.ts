@@ -1,4 +1,5 @@
 import { Worker } from "node:worker_threads";
+import { OutageError } from "../../errors.ts";
 import type { SqliteWrites } from "./writes.ts";
 
 type Method = keyof SqliteWrites;
@@ -11,7 +12,7 @@ export interface WriteOrder {
 
 export type WriteAnswer =
 	| { ticket: number; value: unknown }
-	| { ticket: number; error: string; errcode: number | undefined };
+	| { ticket: number; error: string; isOutage: boolean };
 
 interface Waiting {
 	resolve: (value: unknown) => void;
@@ -81,6 +82,7 @@ export class SqliteWriter implements AsyncDisposable {
 	}
 }
 
-function toError({ error, errcode }: { error: string; errcode: number | undefined }): Error {
-	return Object.assign(new Error(`The store could not write: ${error}`), { errcode });
+function toError({ error, isOutage }: { error: string; isOutage: boolean }): Error {
+	const message = `The store could not write: ${error}`;
+	return isOutage ? new OutageError(message) : new Error(message);
 }
