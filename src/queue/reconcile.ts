@@ -10,7 +10,7 @@ export async function eachUnfinished(
 	for (const status of ["running", "queued"] as const) {
 		let cursor: string | null = null;
 		do {
-			const options = { limit: PAGE, order: "oldest" as const, ...(cursor === null ? {} : { cursor }) };
+			const options = { limit: PAGE, order: "oldest" as const, cursor: cursor ?? undefined };
 			const page = await store.list({ status }, options);
 			await handle(page.items.map(({ id, priority }) => ({ rolloutId: id, priority })));
 			cursor = page.next;

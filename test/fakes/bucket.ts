@@ -9,6 +9,8 @@ export interface Bucket extends AsyncDisposable {
 	objects: Map<string, Buffer>;
 	/** The next so many requests are answered with 503. */
 	failNext: number;
+	/** The next so many requests are carried out, and their connections cut. */
+	loseAnswers: number;
 	/** Requests whose signature was wrong. */
 	refused: number;
 }
@@ -22,6 +24,7 @@ export async function startBucket(secret: string, pageSize = 3): Promise<Bucket>
 		url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/paddock/some/prefix`,
 		objects: new Map(),
 		failNext: 0,
+		loseAnswers: 0,
 		refused: 0,
 		[Symbol.asyncDispose]: async () => {
 			server.closeAllConnections();
@@ -47,7 +50,10 @@ export async function startBucket(secret: string, pageSize = 3): Promise<Bucket>
 		const key = decodeURIComponent(url.pathname.replace(/^\/paddock\/?/, ""));
 		if (request.method === "PUT") {
 			bucket.objects.set(key, body);
-			response.end();
+			if (bucket.loseAnswers > 0) {
+				bucket.loseAnswers -= 1;
+				response.destroy();
+			} else response.end();
 			return;
 		}
 		if (key === "") {

@@ -1,4 +1,5 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { isOutage } from "../../src/errors.ts";
 import { BucketBytes } from "../../src/store/bytes/bucket-bytes.ts";
 import { signedHeaders } from "../../src/store/bytes/bucket-signature.ts";
 import { bytePlacesFrom } from "../../src/store/bytes/places.ts";
@@ -46,6 +47,29 @@ test("blobs and traces come back from a bucket as they went in, page by page", a
 	expect(Buffer.concat(read)).toEqual(Buffer.concat(chunks));
 	expect([...bucket.objects.keys()].every((key) => key.startsWith("some/prefix/"))).toBe(true);
 	expect(bucket.refused).toBe(0);
+});
+
+test("a trace is read in the order it was written, though the clock was set back meanwhile", async () => {
+	await using bucket = await startBucket(credentials.secretAccessKey);
+	await using bytes = new BucketBytes({ url: bucket.url, ...credentials });
+	await bytes.appendTrace("ro_1", 1, Buffer.from("first "));
+	vi.useFakeTimers({ toFake: ["Date"], now: Date.now() - 3_600_000 });
+	try {
+		await bytes.appendTrace("ro_1", 1, Buffer.from("second"));
+	} finally {
+		vi.useRealTimers();
+	}
+	expect(Buffer.concat(await Array.fromAsync(bytes.readTrace("ro_1", 1))).toString()).toBe("first second");
+});
+
+test("a chunk that may have arrived, and is sent again, is there once", async () => {
+	await using bucket = await startBucket(credentials.secretAccessKey);
+	await using bytes = new BucketBytes({ url: bucket.url, ...credentials });
+	bucket.loseAnswers = 4;
+	await expect(bytes.appendTrace("ro_1", 1, Buffer.from("once "))).rejects.toSatisfy(isOutage);
+	await bytes.appendTrace("ro_1", 1, Buffer.from("once "));
+	await bytes.appendTrace("ro_1", 1, Buffer.from("then"));
+	expect(Buffer.concat(await Array.fromAsync(bytes.readTrace("ro_1", 1))).toString()).toBe("once then");
 });
 
 test("a bucket that stumbles is asked again; one that refuses is not, and the secret stays unsaid", async () => {

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { messageOf } from "../../errors.ts";
+import { messageOf, OutageError } from "../../errors.ts";
 import { type BucketCredentials, signedHeaders } from "./bucket-signature.ts";
 import type { Bytes } from "./bytes.ts";
 import { GroupCommit } from "./group-commit.ts";
@@ -17,6 +17,8 @@ const TIMEOUT_MS = 60_000;
 export class BucketBytes implements Bytes {
 	readonly #options: BucketOptions;
 	readonly #traces = new Map<string, GroupCommit<Uint8Array, undefined>>();
+	/** Chunks of which nobody knows whether they arrived: what is sent again takes the same name. */
+	readonly #unsure = new Map<string, string>();
 	#chunks = 0;
 
 	constructor(options: BucketOptions) {
@@ -56,11 +58,18 @@ export class BucketBytes implements Bytes {
 		await Promise.all([...this.#traces.values()].map((trace) => trace.settled()));
 	}
 
-	/** One process writes an attempt: its own time and count put the chunks in order. */
 	async #putChunk(folder: string, chunks: Uint8Array[]): Promise<undefined[]> {
-		const order = [Date.now(), this.#chunks++].map((number) => String(number).padStart(15, "0")).join("-");
-		await this.#put(folder + order, Buffer.concat(chunks));
+		const name = this.#unsure.get(folder) ?? this.#nextName();
+		this.#unsure.set(folder, name);
+		await this.#put(folder + name, Buffer.concat(chunks));
+		this.#unsure.delete(folder);
 		return chunks.map(() => undefined);
+	}
+
+	/** One process writes an attempt: its own time, which never steps back, and its count put the chunks in order. */
+	#nextName(): string {
+		const time = Math.trunc(performance.timeOrigin + performance.now());
+		return [time, this.#chunks++].map((number) => String(number).padStart(15, "0")).join("-");
 	}
 
 	async #put(key: string, body: Uint8Array): Promise<void> {
@@ -102,6 +111,7 @@ export class BucketBytes implements Bytes {
 		body: Uint8Array | null,
 	): Promise<{ status: number; body: Buffer }> {
 		let problem = "";
+		let isFinal = false;
 		for (let attempt = 0; attempt < TRIES; attempt++) {
 			if (attempt > 0) await delay(100 * 4 ** attempt);
 			const answer = await this.#send(method, url, body).catch((error: unknown) => {
@@ -112,9 +122,11 @@ export class BucketBytes implements Bytes {
 			if (answer.status < 300 || (answer.status === 404 && method === "GET")) return answer;
 			const code = /<Code>([A-Za-z]+)<\/Code>/.exec(answer.body.toString("utf8"))?.[1] ?? "";
 			problem = `${answer.status} ${code}`.trim();
-			if (answer.status < 500 && answer.status !== 429) break;
+			isFinal = answer.status < 500 && answer.status !== 429;
+			if (isFinal) break;
 		}
-		throw new Error(`The bucket at ${url.host} did not take ${method} ${url.pathname}: ${problem}.`);
+		const message = `The bucket at ${url.host} did not take ${method} ${url.pathname}: ${problem}.`;
+		throw isFinal ? new Error(message) : new OutageError(message);
 	}
 
 	async #send(method: string, url: URL, body: Uint8Array | null): Promise<{ status: number; body: Buffer }> {

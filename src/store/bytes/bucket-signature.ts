@@ -4,7 +4,7 @@ export interface BucketCredentials {
 	accessKeyId: string;
 	secretAccessKey: string;
 	/** For temporary credentials. */
-	sessionToken?: string;
+	sessionToken?: string | undefined;
 	region: string;
 }
 

@@ -8,8 +8,8 @@ import { PostgresBytes } from "./postgres-bytes.ts";
 /** Where a PostgreSQL store keeps traces and blobs; in the database unless one of these is given. */
 export interface BytePlaces {
 	/** A folder that all machines share. */
-	blobDirectory?: string;
-	bucket?: BucketOptions;
+	blobDirectory?: string | undefined;
+	bucket?: BucketOptions | undefined;
 }
 
 export async function openBytes(places: BytePlaces, pool: pg.Pool): Promise<Bytes> {
@@ -44,5 +44,5 @@ export function bytePlacesFrom(env: Record<string, string | undefined>): BytePla
 		);
 	}
 	const region = env.AWS_REGION ?? env.AWS_DEFAULT_REGION ?? "us-east-1";
-	return { bucket: { url, region, accessKeyId, secretAccessKey, ...(token ? { sessionToken: token } : {}) } };
+	return { bucket: { url, region, accessKeyId, secretAccessKey, sessionToken: token || undefined } };
 }
