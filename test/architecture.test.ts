@@ -66,6 +66,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"backends.ts",
 			"agent/agent.ts",
 			"gateway/catalog.ts",
+			"gateway/engines/examine.ts",
 			"host/binary.ts",
 			"sandbox/sandbox.ts",
 			"sandbox/e2b/template.ts",

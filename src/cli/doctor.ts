@@ -6,7 +6,8 @@ import { promisify } from "node:util";
 import { Backends } from "../backends.ts";
 import { type Config, loadConfig } from "../config.ts";
 import { messageOf, UsageError } from "../errors.ts";
-import { listEndpoints } from "../gateway/catalog.ts";
+import { type EndpointListing, listEndpoints, resolveEndpoint } from "../gateway/catalog.ts";
+import { type EngineReport, examineEndpoint } from "../gateway/engines/examine.ts";
 import { findAgentBinary } from "../host/binary.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
 import { VERSION } from "../version.ts";
@@ -14,7 +15,7 @@ import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { openHere } from "./open.ts";
 import { showBytes } from "./terminal/figures.ts";
-import { type Paint, paintFor } from "./terminal/style.ts";
+import { oneLine, type Paint, paintFor } from "./terminal/style.ts";
 
 const run = promisify(execFile);
 
@@ -42,7 +43,15 @@ interface Report {
 	version: string;
 	machine: Check[];
 	sandboxes: Record<string, Availability>;
-	endpoints: { name: string; configured: boolean; detail: string }[];
+	endpoints: EndpointRow[];
+}
+
+interface EndpointRow {
+	name: string;
+	configured: boolean;
+	detail: string;
+	/** What its engine answered to a few tokens' worth of questions; null when it was not asked. */
+	engine: EngineReport | null;
 }
 
 async function examine(config: Config): Promise<Report> {
@@ -64,12 +73,28 @@ async function examine(config: Config): Promise<Report> {
 			await database(config),
 		],
 		sandboxes: await backends.availabilities(),
-		endpoints: listEndpoints(config.env).map((endpoint) => ({
-			name: endpoint.name,
-			configured: endpoint.configured,
-			detail: [endpoint.baseUrl, endpoint.model, endpoint.note].filter(Boolean).join(", "),
-		})),
+		endpoints: await Promise.all(listEndpoints(config.env).map((listing) => endpointRow(listing, config))),
 	};
+}
+
+/** Engines of one's own are asked what they hand out; others know no ids, and take money for every token. */
+async function endpointRow(listing: EndpointListing, config: Config): Promise<EndpointRow> {
+	const { name, configured, baseUrl, model, note } = listing;
+	const detail = [baseUrl, model, note].filter(Boolean).join(", ");
+	const endpoint =
+		configured && baseUrl !== null ? resolveEndpoint({ type: "named", name }, config.env) : "policy";
+	const isOwn = endpoint !== "policy" && ["vllm", "sglang", "auto"].includes(endpoint.dialect);
+	return { name, configured, detail, engine: isOwn ? await examineEndpoint(endpoint) : null };
+}
+
+function describeEngine(engine: EngineReport): string {
+	if (engine.trouble !== null) return `does not answer: ${engine.trouble}`;
+	return [
+		`${engine.name ?? engine.dialect} answers`,
+		engine.handsOutIds ? "with token ids" : "without token ids",
+		`logprobs: ${engine.logprobsMode ?? "of what, its answers do not show"}`,
+		...(engine.refused.length > 0 ? [`refuses ${engine.refused.join(", ")}`] : []),
+	].join("; ");
 }
 
 async function agentVersion(): Promise<Check> {
@@ -132,9 +157,15 @@ function printReport(report: Report, config: Config, console: Console): void {
 		for (const check of checks) printCheck(check, console, paint);
 	}
 	title("Endpoints");
-	for (const { name, configured, detail } of report.endpoints) {
-		const mark = configured ? paint("green", "ok") : paint("dim", "– ");
+	for (const { name, configured, detail, engine } of report.endpoints) {
+		const mark = configured
+			? engine?.trouble
+				? paint("red", "no")
+				: paint("green", "ok")
+			: paint("dim", "– ");
 		printLine(console.stdout, `  ${mark}  ${name.padEnd(NAME_WIDTH)} ${detail}`);
+		if (engine)
+			printLine(console.stdout, `      ${"".padEnd(NAME_WIDTH)} ${oneLine(describeEngine(engine))}`);
 	}
 }
 

@@ -7,10 +7,12 @@ import type { Origin } from "./agent-side/purpose.ts";
 import type { AgentReply } from "./agent-side/reply.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./call-ending.ts";
 import { type CallDraft, type CallEnding, toModelCall } from "./capture.ts";
-import { type Engine, learnFromAnswer, learnFromFault, mayQuote, toLosses } from "./engines/engines.ts";
+import { toQuestion } from "./engines/ask.ts";
+import { type Engine, toLosses } from "./engines/engine.ts";
+import type { EngineBook } from "./engines/engines.ts";
 import type { GatewayLimits } from "./limits.ts";
 import type { GatewayLog } from "./log.ts";
-import { type Patched, patchRequest } from "./patch.ts";
+import { type Patched, type PatchInput, patchRequest } from "./patch.ts";
 import type { JsonObject, Protocol } from "./protocols/protocol.ts";
 import type { Flight, RolloutTap } from "./tap.ts";
 import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
@@ -30,6 +32,7 @@ export interface AgentRequest {
 
 export interface RelayParts {
 	dispatcher: Dispatcher;
+	engines: EngineBook;
 	engine: Engine;
 	limits: GatewayLimits;
 	log: GatewayLog;
@@ -46,7 +49,10 @@ export async function relay(
 	const draft = startDraft(request, tap, flight, parts.engine);
 	tap.options.onCallStart?.({ index: flight.index, purpose: request.origin.purpose });
 	const call: Call = { request, reply, tap, flight, parts, draft, waitedMs: 0, clippedByBudget: false };
+	const { endpoint, sampling } = tap.options;
+	const logprobsMode = draft.captures ? parts.engines.logprobsMode(endpoint, sampling) : null;
 	const ending = await converse(call);
+	if (ending.complete && logprobsMode) draft.logprobsMode = await logprobsMode;
 	const isDelivered = ending.complete && !reply.isGone;
 	const error = ending.complete && !isDelivered ? AGENT_GONE : ending.error;
 	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
@@ -72,9 +78,6 @@ async function converse(call: Call): Promise<Ending> {
 	for (;;) {
 		try {
 			const deliver = await attempt(call);
-			// Where no engine hands out ids, their absence tells nothing.
-			if (call.draft.captures && call.request.protocol.carriesTokens)
-				learnFromAnswer(call.parts.engine, call.draft.answer!);
 			recovered(call);
 			return { complete: true, error: null, deliver };
 		} catch (error) {
@@ -82,19 +85,20 @@ async function converse(call: Call): Promise<Ending> {
 			const { apiKey } = call.tap.options.endpoint;
 			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
 			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
-			if (!call.reply.hasSpoken && learn(call, fault)) continue;
+			if (!call.reply.hasSpoken && (await inquire(call, fault))) continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;
 		}
 	}
 }
 
-/** Others learn with us, unless it may be the agent's own words that the engine repeats: a box must not teach them. */
-function learn(call: Call, fault: UpstreamFault): boolean {
-	const { engine } = call.parts;
-	if (mayQuote(fault, call.request.body))
-		call.parts = { ...call.parts, engine: { ...engine, refused: new Set(engine.refused) } };
-	return learnFromFault(call.parts.engine, fault, call.draft.body, call.draft.patch);
+/** Others learn with us, so the engine is asked in our own words: a box must not teach them. */
+async function inquire(call: Call, fault: UpstreamFault): Promise<boolean> {
+	const { engines, engine } = call.parts;
+	const { body } = call.draft;
+	if (!call.request.protocol.carriesTokens) return false;
+	const question = patchRequest(toPatchInput(call, toQuestion(call.request.body))).body;
+	return await engines.inquire(call.tap.options.endpoint, engine, { fault, body }, question);
 }
 
 /** The agent goes on, so what was wrong before is no longer the reason for anything. */
@@ -109,18 +113,7 @@ function recovered({ tap, request }: Call): void {
 /** One request to the engine. Returns how to let the agent have the end of the answer. */
 async function attempt(call: Call): Promise<() => void> {
 	const { request, tap, parts, draft, reply } = call;
-	const captures = tap.options.sink !== undefined;
-	const patched: Patched = patchRequest({
-		protocol: request.protocol,
-		body: request.body,
-		endpoint: tap.options.endpoint,
-		sampling: tap.options.sampling,
-		dialect: parts.engine.dialect,
-		refused: parts.engine.refused,
-		wantsMaxCompletionTokens: parts.engine.wantsMaxCompletionTokens,
-		captures,
-		outputTokensLeft: tap.outputTokensLeft,
-	});
+	const patched: Patched = patchRequest(toPatchInput(call, request.body));
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
@@ -140,6 +133,20 @@ async function attempt(call: Call): Promise<() => void> {
 		limits: parts.limits,
 		signal: call.flight.signal,
 	});
+}
+
+function toPatchInput({ request, tap, parts, draft }: Call, body: JsonObject): PatchInput {
+	return {
+		protocol: request.protocol,
+		body,
+		endpoint: tap.options.endpoint,
+		sampling: tap.options.sampling,
+		dialect: parts.engine.dialect,
+		refused: parts.engine.refused,
+		wantsMaxCompletionTokens: parts.engine.wantsMaxCompletionTokens,
+		captures: draft.captures,
+		outputTokensLeft: tap.outputTokensLeft,
+	};
 }
 
 /** Decides about a fault: null means wait is over, try again. */

@@ -26,6 +26,14 @@ export type SamplingName = keyof typeof SAMPLING_FIELDS;
 
 export const SAMPLING_NAMES = Object.keys(SAMPLING_FIELDS) as SamplingName[];
 
+/** Nothing was asked for that would make the engine sample from another distribution than the model's own. */
+export function isNeutralSampling(sampling: Sampling): boolean {
+	return SAMPLING_NAMES.every((name) => {
+		const wish = sampling[SAMPLING_FIELDS[name].key];
+		return wish === undefined || isNeutral(name, wish);
+	});
+}
+
 export function isNeutral(name: SamplingName, value: unknown): boolean {
 	const field: SamplingField = SAMPLING_FIELDS[name];
 	return value === field.neutral || value === (field.alsoNeutral ?? field.neutral);

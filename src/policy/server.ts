@@ -49,7 +49,16 @@ export async function openPolicyServer(options: PolicyServerOptions = {}): Promi
 			const recording = role.policy === "replay" ? openRecording(role) : null;
 			parts.set(model, { role, key: digest(apiKey), recording });
 			return {
-				endpoint: { name: role.policy, baseUrl, model, apiKey, dialect: "vllm", disableThinking: false },
+				endpoint: {
+					name: role.policy,
+					baseUrl,
+					model,
+					apiKey,
+					dialect: "vllm",
+					// A script has one way to go, whatever the temperature.
+					logprobsMode: "processed_logprobs",
+					disableThinking: false,
+				},
 				[Symbol.dispose]() {
 					parts.delete(model);
 					recording?.close();

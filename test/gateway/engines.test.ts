@@ -1,7 +1,11 @@
+import { Agent } from "undici";
 import { expect, test } from "vitest";
+import { EngineBook } from "../../src/gateway/engines/engines.ts";
+import { examineEndpoint } from "../../src/gateway/engines/examine.ts";
+import { Sampling } from "../../src/model/request.ts";
 import { json, refusal, sglangBody, stream, streams } from "../fakes/replies.ts";
-import { openUpstream, type Reaction } from "../fakes/upstream.ts";
-import { openStation, type Station, UPSTREAM_KEY } from "./station.ts";
+import { type JsonObject, openUpstream, type Reaction } from "../fakes/upstream.ts";
+import { CHAT, openStation, type Station, UPSTREAM_KEY } from "./station.ts";
 
 const auto = (station: Station, dialect: "auto" | "vllm" | "openai" = "auto", model = "real") => ({
 	endpoint: {
@@ -42,46 +46,114 @@ test.each([
 	},
 );
 
-test("an unknown endpoint is taken for the richest and known by its first answer", async () => {
-	await using station = await openStation(stream(streams.openai()));
-	await using tap = station.open(auto(station));
-	await station.ask(tap.key, undefined);
-	await station.ask(tap.key, undefined);
-	const [first, second] = station.upstream.received;
-	expect(first!.body).toHaveProperty("return_token_ids");
-	expect(second!.body).not.toHaveProperty("return_token_ids");
-	expect(second!.body).toHaveProperty("logprobs");
-	expect(station.calls.map((call) => call.dialect)).toEqual(["vllm", "openai"]);
-	expect(station.calls[0]!.losses).toContain("token ids missing");
-});
-
-test("an unknown endpoint that cannot stream ids is asked unstreamed from then on", async () => {
+test.each([
+	["vllm", { token_ids: [11] }],
+	["sglang", { response_token_ids: [11], prompt_token_ids: [1] }],
+	["openai", { logprobs: { content: [{ token: "a", logprob: -1 }] } }],
+	["plain", {}],
+] as const)("an unknown endpoint is asked for one token, and so known for %s", async (dialect, extra) => {
+	const choice = { index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop", ...extra };
 	await using station = await openStation((exchange) =>
-		exchange.body.stream === true
-			? refusal(400, "return_token_ids is not supported with stream=true")(exchange)
-			: json(sglangBody())(exchange),
+		(isOurs(exchange.body) ? json({ choices: [choice] }) : stream(streams.openai()))(exchange),
 	);
-	await using tap = station.open(auto(station));
-	expect((await station.ask(tap.key)).status).toBe(200);
-	expect(station.calls[0]).toMatchObject({ dialect: "sglang", completionIds: [11, 12, 13] });
-	expect(station.upstream.received).toHaveLength(2);
+	expect(await examineEndpoint(auto(station).endpoint)).toMatchObject({ dialect, trouble: null });
+	expect(station.upstream.received[0]!.body).toMatchObject({ max_tokens: 1, return_token_ids: true });
 });
 
-test("a refused flag is dropped, the call tried again, the loss recorded, and the flag not sent again", async () => {
+test("a refused flag is asked about in our own words, dropped for everybody, and the loss recorded", async () => {
 	await using station = await openStation(
 		refusing(["return_token_ids", "chat_template_kwargs"], stream(streams.openai())),
 	);
 	await using tap = station.open(auto(station, "vllm"));
 	expect((await station.ask(tap.key)).status).toBe(200);
-	expect(station.upstream.received).toHaveLength(3);
+	const ours = station.upstream.received.filter(({ body }) => isOurs(body));
+	expect(ours.map(({ body }) => [body.tools, body.stream])).toEqual(Array(3).fill([expect.anything(), true]));
+	expect(station.upstream.received).toHaveLength(5);
 	expect((await station.ask(tap.key)).status).toBe(200);
-	expect(station.upstream.received).toHaveLength(4);
+	expect(station.upstream.received).toHaveLength(6);
 	for (const call of station.calls)
 		expect(call.losses).toEqual(
 			expect.arrayContaining(["return_token_ids refused", "chat_template_kwargs refused"]),
 		);
 	expect(tap.stop).toBeNull();
 });
+
+test("an endpoint that is examined says what it refuses, and what is wrong with it", async () => {
+	await using strict = await openStation(refusing(["min_p", "top_k"], stream(streams.vllm())));
+	expect(await examineEndpoint(auto(strict, "vllm").endpoint)).toMatchObject({
+		handsOutIds: true,
+		refused: ["min_p", "top_k"],
+		trouble: null,
+	});
+	await using locked = await openStation(refusal(401, `Incorrect API key provided: ${UPSTREAM_KEY}`));
+	const { trouble } = await examineEndpoint(auto(locked, "vllm").endpoint);
+	expect(trouble).toContain("answered 401");
+	expect(trouble).not.toContain(UPSTREAM_KEY);
+});
+
+test("what is known of an engine is asked anew after a while", async () => {
+	await using upstream = await openUpstream(json({ choices: [{ index: 0, token_ids: [1] }] }));
+	const dispatcher = new Agent();
+	let now = 0;
+	const book = new EngineBook(dispatcher, () => now);
+	const endpoint = { ...ENDPOINT, baseUrl: upstream.baseUrl };
+	expect((await book.know(endpoint)).dialect).toBe("vllm");
+	upstream.react(json({ choices: [{ index: 0 }] }));
+	expect((await book.know(endpoint)).dialect).toBe("vllm");
+	now += 11 * 60_000;
+	expect((await book.know(endpoint)).dialect).toBe("plain");
+	await dispatcher.destroy();
+});
+
+test.each([
+	["raw_logprobs", (logits: number[]) => logits],
+	["scaled_logprobs", (logits: number[], body: JsonObject) => heat(logits, body)],
+	["processed_logprobs", (logits: number[], body: JsonObject) => cut(heat(logits, body), body)],
+	[undefined, () => [0, 0, 0]],
+] as const)("an engine shows by its answers that its logprobs are %s", async (mode, process) => {
+	const { received, calls } = await askAtTemperature(process, 0.7);
+	expect(calls[0]?.logprobsMode).toBe(mode);
+	expect(received.filter(isOurs).length).toBeGreaterThan(1);
+});
+
+test("an engine is not asked what its logprobs are of where that makes no difference", async () => {
+	const { received } = await askAtTemperature((logits) => logits, 1);
+	expect(received.filter(isOurs)).toEqual([]);
+});
+
+const ENDPOINT = { name: "e", model: "real", dialect: "auto", disableThinking: false } as const;
+
+/** Whether a request is the gateway's own. */
+function isOurs(body: JsonObject): boolean {
+	return JSON.stringify(body.messages).includes("Say a word.");
+}
+
+const heat = (logits: number[], body: JsonObject) =>
+	normalised(logits.map((logit) => logit / Number(body.temperature)));
+const cut = (logprobs: number[], body: JsonObject) => (body.top_k === 1 ? [0, -9999, -9999] : logprobs);
+
+function normalised(logits: number[]): number[] {
+	const total = Math.log(logits.reduce((sum, logit) => sum + Math.exp(logit), 0));
+	return logits.map((logit) => logit - total);
+}
+
+/** One call to an engine with three tokens, whose logprobs are made by `process`. */
+async function askAtTemperature(
+	process: (logits: number[], body: JsonObject) => number[],
+	temperature: number,
+) {
+	const logits = normalised([2, 1, 0]);
+	await using station = await openStation((exchange) => {
+		if (!isOurs(exchange.body)) return stream(streams.vllm())(exchange);
+		const entries = process(logits, exchange.body).map((logprob, at) => ({ token: `t${at}`, logprob }));
+		const logprobs = { content: [{ ...entries[0], top_logprobs: entries }] };
+		return json({ choices: [{ index: 0, logprobs }] })(exchange);
+	});
+	const options = { ...auto(station, "vllm"), sampling: Sampling.parse({ temperature }) };
+	await using tap = station.open(options);
+	await station.ask(tap.key);
+	return { received: station.upstream.received.map(({ body }) => body), calls: station.calls };
+}
 
 test("a model that wants max_completion_tokens is asked again that way", async () => {
 	const complaint =
@@ -138,16 +210,30 @@ test("a stream longer than the gateway accepts ends the rollout instead of filli
 test("a box cannot teach the gateway by having the engine repeat its words", async () => {
 	const echoing: Reaction = (exchange) => {
 		const [first] = exchange.body.messages as { role: string }[];
-		const isWrong = first!.role.startsWith("x") && "return_token_ids" in exchange.body;
+		const isWrong = first!.role.startsWith("x");
 		return (isWrong ? refusal(400, `unexpected role ${first!.role}`) : stream(streams.vllm()))(exchange);
 	};
 	await using station = await openStation(echoing);
 	await using hostile = station.open(auto(station, "vllm"));
-	await station.ask(hostile.key, { stream: true, messages: [{ role: "x return_token_ids", content: "" }] });
-	expect(station.calls.at(-1)).toMatchObject({ complete: true, losses: ["return_token_ids refused"] });
+	const question = { stream: true, messages: [{ role: "x return_token_ids", content: "" }] };
+	expect((await station.ask(hostile.key, question)).status).toBe(400);
 	await using other = station.open({ ...auto(station, "vllm"), boxId: "box_2" });
 	await station.ask(other.key);
 	expect(station.upstream.received.at(-1)!.body).toHaveProperty("return_token_ids", true);
+	expect(station.calls.at(-1)).toMatchObject({ completionIds: [11, 12, 13], losses: [] });
+});
+
+test("a box cannot teach the gateway by asking for more alternatives than the engine gives", async () => {
+	await using station = await openStation((exchange) =>
+		(Number(exchange.body.top_logprobs) > 20
+			? refusal(400, "top_logprobs must not exceed 20; logprobs refused")
+			: stream(streams.vllm()))(exchange),
+	);
+	await using hostile = station.open(auto(station, "vllm"));
+	await station.ask(hostile.key, { ...CHAT, logprobs: true, top_logprobs: 99 });
+	expect(station.upstream.received[0]!.body).toMatchObject({ logprobs: true, top_logprobs: 0 });
+	await using other = station.open({ ...auto(station, "vllm"), boxId: "box_2" });
+	await station.ask(other.key);
 	expect(station.calls.at(-1)).toMatchObject({ completionIds: [11, 12, 13], losses: [] });
 });
 

@@ -101,7 +101,7 @@ export class Handler {
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
 		const engine = await engines.know(tap.options.endpoint);
-		await relay(read, reply, tap, flight, { dispatcher, engine, limits, log });
+		await relay(read, reply, tap, flight, { dispatcher, engines, engine, limits, log });
 	}
 
 	/** Why no further call may go upstream; the rollout is told so. */

@@ -93,6 +93,7 @@ class HttpGateway implements Gateway {
 		this.#taps.add(tap);
 		// Found out while the agent boots, so that the first call need not wait.
 		void this.#engines.know(options.endpoint);
+		if (options.sink) void this.#engines.logprobsMode(options.endpoint, options.sampling);
 		return tap;
 	}
 

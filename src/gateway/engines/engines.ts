@@ -1,171 +1,125 @@
 import type { Dispatcher } from "undici";
-import type { Endpoint } from "../../model/endpoint.ts";
-import { type EngineAnswer, isObject, type JsonObject, toArray, toText } from "../protocols/protocol.ts";
+import { messageOf } from "../../errors.ts";
+import type { Endpoint, LogprobsMode } from "../../model/endpoint.ts";
+import type { Sampling } from "../../model/request.ts";
+import { isNeutralSampling } from "../../model/sampling.ts";
+import type { JsonObject } from "../protocols/protocol.ts";
 import type { UpstreamFault } from "../upstream/fault.ts";
-import type { KnownDialect } from "./dialect.ts";
-
-/** What the gateway has learnt of one endpoint; shared by all rollouts that use it. */
-export interface Engine {
-	dialect: KnownDialect;
-	/** The dialect is a guess that answers may correct. */
-	isGuess: boolean;
-	/** As the endpoint calls itself. */
-	name: string | null;
-	/** Fields it refused; they are not sent again. */
-	refused: Set<string>;
-	wantsMaxCompletionTokens: boolean;
-}
+import { ask, type Questioner } from "./ask.ts";
+import { DIALECTS } from "./dialect.ts";
+import { type Engine, isOutdated, isTelling, learnFromRefusal, withoutRefused } from "./engine.ts";
+import { findEngine } from "./find.ts";
+import { findLogprobsMode } from "./logprobs-mode.ts";
 
 const MAX_ENGINES = 1000;
-const PROBE_MS = 5000;
-const MAX_LIST_BYTES = 4 * 1024 * 1024;
-const MAX_NAME = 200;
+/** An engine behind an address may be restarted with other flags. */
+const MEMORY_MS = 10 * 60_000;
+/** One that could not be asked is asked again soon. */
+const GUESS_MS = 30_000;
+/** How long an endpoint may take over a few small questions; an engine's very first token can take twenty seconds. */
+const ANSWER_MS = 30_000;
+const MAX_QUESTIONS = 12;
 
-/** Remembers engines by base URL and model. */
+interface Entry {
+	engine: Promise<Engine>;
+	until: number;
+}
+
+/**
+ * Remembers engines by base URL and model, for a while. Whatever is remembered comes from requests of our own: what an agent
+ * sends is hostile, and an engine's refusal repeats its words.
+ */
 export class EngineBook {
-	readonly #engines = new Map<string, Promise<Engine>>();
+	readonly #entries = new Map<string, Entry>();
 	readonly #dispatcher: Dispatcher;
+	readonly #now: () => number;
 
-	constructor(dispatcher: Dispatcher) {
+	constructor(dispatcher: Dispatcher, now: () => number = Date.now) {
 		this.#dispatcher = dispatcher;
+		this.#now = now;
 	}
 
-	/** Never rejects: an endpoint that cannot be asked is taken for the richest dialect and corrected by its answers. */
+	/** Never rejects: an endpoint that cannot be asked is taken for the richest dialect. */
 	know(endpoint: Endpoint): Promise<Engine> {
 		const key = `${endpoint.baseUrl} ${endpoint.model} ${endpoint.dialect}`;
-		const known = this.#engines.get(key);
-		if (known) return known;
-		const engine = meet(endpoint, this.#dispatcher);
-		this.#engines.set(key, engine);
-		if (this.#engines.size > MAX_ENGINES) this.#engines.delete(this.#engines.keys().next().value!);
-		return engine;
-	}
-}
-
-async function meet(endpoint: Endpoint, dispatcher: Dispatcher): Promise<Engine> {
-	const found =
-		endpoint.dialect === "auto"
-			? await find(endpoint, dispatcher)
-			: { dialect: endpoint.dialect, name: null };
-	const dialect = found.dialect ?? "vllm";
-	return {
-		dialect,
-		isGuess: found.dialect === null,
-		name: found.name,
-		refused: new Set(),
-		wantsMaxCompletionTokens: dialect === "openai" && /^(o\d|gpt-[5-9])/.test(endpoint.model),
-	};
-}
-
-/** By address where that is telling; else by one look at the list of models, which costs the engine nothing. */
-async function find(
-	endpoint: Endpoint,
-	dispatcher: Dispatcher,
-): Promise<{ dialect: KnownDialect | null; name: string | null }> {
-	const { hostname } = new URL(endpoint.baseUrl);
-	if (hostname === "api.openai.com") return { dialect: "openai", name: "openai" };
-	if (hostname === "router.huggingface.co") return { dialect: "hf_router", name: "hf_router" };
-	const owner = await ownerOf(endpoint, dispatcher);
-	const dialect = (["vllm", "sglang"] as const).find((name) => owner?.toLowerCase().includes(name)) ?? null;
-	return { dialect, name: owner };
-}
-
-async function ownerOf(endpoint: Endpoint, dispatcher: Dispatcher): Promise<string | null> {
-	const url = new URL(endpoint.baseUrl);
-	try {
-		const { statusCode, body } = await dispatcher.request({
-			origin: url.origin,
-			path: `${url.pathname.replace(/\/+$/, "")}/models`,
-			method: "GET",
-			headers: endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` },
-			signal: AbortSignal.timeout(PROBE_MS),
+		const known = this.#entries.get(key);
+		if (known && this.#now() < known.until) return known.engine;
+		const entry: Entry = {
+			engine: findEngine(this.#questioner(endpoint)),
+			until: this.#now() + MEMORY_MS,
+		};
+		void entry.engine.then(({ isGuess }) => {
+			if (isGuess) entry.until = this.#now() + GUESS_MS;
 		});
-		if (statusCode !== 200) {
-			await body.dump();
+		this.#entries.delete(key);
+		this.#entries.set(key, entry);
+		if (this.#entries.size > MAX_ENGINES) this.#entries.delete(this.#entries.keys().next().value!);
+		return entry.engine;
+	}
+
+	/**
+	 * What the logprobs of an endpoint are of: as it says, or found out by three tokens and remembered. Only where it matters: under
+	 * neutral sampling all modes are alike. Undefined when nobody knows.
+	 */
+	async logprobsMode(endpoint: Endpoint, sampling: Sampling): Promise<LogprobsMode | undefined> {
+		if (endpoint.logprobsMode !== undefined || isNeutralSampling(sampling)) return endpoint.logprobsMode;
+		return (await this.findLogprobsMode(endpoint)) ?? undefined;
+	}
+
+	/** The same, whether it matters or not; null when its answers do not show it. */
+	async findLogprobsMode(endpoint: Endpoint): Promise<LogprobsMode | null> {
+		const engine = await this.know(endpoint);
+		if (!DIALECTS[engine.dialect].ids) return null;
+		engine.logprobsMode ??= findLogprobsMode(this.#questioner(endpoint)).catch(() => {
+			// It did not answer this time; the next rollout asks again.
+			delete engine.logprobsMode;
 			return null;
+		});
+		return await engine.logprobsMode;
+	}
+
+	/**
+	 * An agent's call was refused in words that name fields of ours. Is it so? `question` is the same call with a conversation of our
+	 * own. True: the call is worth another try with what is known now.
+	 */
+	async inquire(
+		endpoint: Endpoint,
+		engine: Engine,
+		refused: { fault: UpstreamFault; body: JsonObject },
+		question: JsonObject,
+	): Promise<boolean> {
+		if (!isTelling(refused.fault, refused.body)) return false;
+		if (isOutdated(engine, refused.body)) return true;
+		const key = JSON.stringify(question);
+		if (engine.vain.has(key)) return false;
+		const { hasLearnt } = await this.tryOut(endpoint, engine, question);
+		if (!hasLearnt) engine.vain.add(key);
+		return isOutdated(engine, refused.body);
+	}
+
+	/** Asks, and asks again without what was refused; says whether that taught anything, and what is still wrong in the end. */
+	async tryOut(
+		endpoint: Endpoint,
+		engine: Engine,
+		question: JsonObject,
+	): Promise<{ hasLearnt: boolean; trouble: string | null }> {
+		const questioner = this.#questioner(endpoint);
+		let hasLearnt = false;
+		for (let questions = 0; questions < MAX_QUESTIONS; questions += 1) {
+			const asked = withoutRefused(question, engine);
+			try {
+				const reply = await ask(questioner, asked);
+				if ("answer" in reply) return { hasLearnt, trouble: null };
+				if (!learnFromRefusal(engine, reply.fault, asked)) return { hasLearnt, trouble: reply.fault.message };
+			} catch (error) {
+				return { hasLearnt, trouble: messageOf(error) };
+			}
+			hasLearnt = true;
 		}
-		const list: unknown = JSON.parse(await readAtMost(body, MAX_LIST_BYTES));
-		const models = toArray(isObject(list) ? list.data : null).filter(isObject);
-		const owner = toText((models.find((model) => model.id === endpoint.model) ?? models[0])?.owned_by);
-		return owner?.slice(0, MAX_NAME) ?? null;
-	} catch {
-		// Not every endpoint lists its models; the first call finds out the rest.
-		return null;
+		return { hasLearnt, trouble: "the endpoint refuses one field after the other" };
 	}
-}
 
-/** An endpoint is anybody's: what it sends must fit. */
-async function readAtMost(body: AsyncIterable<Buffer>, maxBytes: number): Promise<string> {
-	const chunks: Buffer[] = [];
-	let size = 0;
-	for await (const chunk of body) {
-		size += chunk.length;
-		if (size > maxBytes) throw new Error("the list of models is too long");
-		chunks.push(chunk);
+	#questioner(endpoint: Endpoint): Questioner {
+		return { endpoint, dispatcher: this.#dispatcher, signal: AbortSignal.timeout(ANSWER_MS) };
 	}
-	return Buffer.concat(chunks).toString("utf8");
-}
-
-/** Fields of ours that an engine may do without. */
-const DROPPABLE = new Set([
-	"logprobs",
-	"top_logprobs",
-	"return_token_ids",
-	"return_meta_info",
-	"include_reasoning",
-	"stream_options",
-	"chat_template_kwargs",
-	"temperature",
-	"top_p",
-	"seed",
-]);
-
-const TELLING = new Set([...DROPPABLE, "max_completion_tokens"]);
-
-/** Whether a word that we would learn from stands in what the agent wrote, other than as the field itself. */
-export function mayQuote(fault: UpstreamFault, body: JsonObject): boolean {
-	if (fault.code !== "provider_rejected") return false;
-	const words = [...TELLING].filter((word) => fault.message.includes(word));
-	if (words.length === 0) return false;
-	const written = JSON.stringify(
-		Object.entries(body).map(([key, value]) => [TELLING.has(key) ? "" : key, value]),
-	);
-	return words.some((word) => written.includes(word));
-}
-
-/** A refused field is left out from now on, for everybody who uses this endpoint. True: the call is worth another try. */
-export function learnFromFault(
-	engine: Engine,
-	fault: UpstreamFault,
-	body: JsonObject,
-	patch: JsonObject,
-): boolean {
-	if (fault.code !== "provider_rejected") return false;
-	const text = fault.message;
-	if (!engine.wantsMaxCompletionTokens && "max_tokens" in body && /max_completion_tokens/.test(text)) {
-		engine.wantsMaxCompletionTokens = true;
-		return true;
-	}
-	if (engine.isGuess && engine.dialect === "vllm" && /return_token_ids/.test(text) && /stream/i.test(text)) {
-		engine.dialect = "sglang";
-		engine.isGuess = false;
-		return true;
-	}
-	const refused = Object.keys(patch).filter(
-		(field) => patch[field] !== null && DROPPABLE.has(field) && new RegExp(`\\b${field}\\b`).test(text),
-	);
-	for (const field of refused) engine.refused.add(field);
-	return refused.length > 0;
-}
-
-/** A guess is settled by the first answer with anything in it. */
-export function learnFromAnswer(engine: Engine, { tokens, pieces }: EngineAnswer): void {
-	if (!engine.isGuess || pieces === 0) return;
-	engine.isGuess = false;
-	if (tokens.ids.length > 0) return;
-	engine.dialect = tokens.logprobs.length > 0 ? "openai" : "plain";
-}
-
-export function toLosses(engine: Engine): string[] {
-	return [...engine.refused].map((field) => `${field} refused`);
 }

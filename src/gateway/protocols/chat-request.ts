@@ -17,7 +17,7 @@ export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams:
 	}
 	if (input.captures && dialect.logprobs) {
 		draft.set("logprobs", true);
-		draft.set("top_logprobs", Math.max(input.sampling.topLogprobs, toCount(input.body.top_logprobs)));
+		draft.set("top_logprobs", input.sampling.topLogprobs);
 	}
 	if (draft.body.logprobs !== true) draft.remove("top_logprobs");
 	if (input.captures) for (const [field, value] of Object.entries(dialect.flags)) draft.set(field, value);
