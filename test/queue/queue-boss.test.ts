@@ -53,6 +53,33 @@ function claims(address: { url: string; schema: string }): Promise<{ job_id: str
 
 queueConformance("the pg-boss queue", openFixture);
 
+test("pg-boss's own table is still what is asked behind its back", async (context) => {
+	await using fixture = await openFixture(context);
+	await using _queue = await fixture.open();
+	const { url, schema } = fixture.address as { url: string; schema: string };
+	const columns = await inDatabase<{ name: string; type: string }>(
+		url,
+		`SELECT attname AS name, format_type(atttypid, NULL) AS type FROM pg_attribute
+		WHERE attrelid = '${schema}_queue.job'::regclass AND attname IN ('id', 'name', 'singleton_key', 'retry_count', 'state')
+		ORDER BY attname`,
+	);
+	expect(columns).toEqual([
+		{ name: "id", type: "uuid" },
+		{ name: "name", type: "text" },
+		{ name: "retry_count", type: "integer" },
+		{ name: "singleton_key", type: "text" },
+		{ name: "state", type: `${schema}_queue.job_state` },
+	]);
+	// Their order is what `state < 'active'` means.
+	const states = await inDatabase<{ state: string }>(
+		url,
+		`SELECT unnest(enum_range(NULL::${schema}_queue.job_state))::text AS state`,
+	);
+	expect(states.map(({ state }) => state)).toEqual([
+		...["created", "retry", "active", "completed", "cancelled", "failed"],
+	]);
+});
+
 test("a worker that fell silent and wakes up is told that its job is another's", async (context) => {
 	await using fixture = await openFixture(context);
 	await using queue = await fixture.open();

@@ -126,8 +126,8 @@ class BossQueue implements Queue {
 		return reaching(() => this.#jobs.cancel(rolloutIds));
 	}
 
-	depth(): Promise<number> {
-		return reaching(() => this.#jobs.depth());
+	async depth(): Promise<number> {
+		return (await reaching(() => this.#jobs.counts())).waiting;
 	}
 
 	workers(): Promise<WorkerInfo[]> {
@@ -186,7 +186,8 @@ class BossQueue implements Queue {
 	/** Every unfinished rollout has a job, even if its process died between storing and enqueuing it. */
 	async #reconcile(): Promise<void> {
 		const unfinished = await this.#store.counts();
-		if ((await this.#jobs.alive()) >= unfinished.queued + unfinished.running) return;
+		const { waiting, active } = await this.#jobs.counts();
+		if (waiting + active >= unfinished.queued + unfinished.running) return;
 		await eachUnfinished(this.#store, (rollouts) => this.#jobs.add(rollouts));
 	}
 

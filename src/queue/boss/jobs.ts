@@ -1,5 +1,6 @@
 import type { Db, PgBoss } from "pg-boss";
 import type { ClaimEnd } from "../taking-worker.ts";
+import { BossJobRows } from "./job-rows.ts";
 import type { BossSession } from "./session.ts";
 import type { BossClaim } from "./workers.ts";
 
@@ -19,13 +20,15 @@ interface BossJobsOptions {
 export class BossJobs {
 	readonly #boss: PgBoss;
 	readonly #session: BossSession;
-	readonly #schema: string;
+	readonly #rows: BossJobRows;
+	readonly #channel: string;
 	readonly #options: BossJobsOptions;
 
 	constructor(boss: PgBoss, session: BossSession, schema: string, options: BossJobsOptions) {
 		this.#boss = boss;
 		this.#session = session;
-		this.#schema = schema;
+		this.#rows = new BossJobRows(schema, QUEUE);
+		this.#channel = `${schema}_work`;
 		this.#options = options;
 	}
 
@@ -76,7 +79,7 @@ export class BossJobs {
 	/** A claim that was lost meanwhile is not ours to settle. */
 	bringBack(claim: BossClaim, end: ClaimEnd): Promise<void> {
 		return this.#session.transact(async ({ db }) => {
-			const held = await this.#held([claim], db);
+			const held = await this.#rows.held(db, [claim], { lock: true });
 			if (held.length > 0) await this.#settle(claim, end, db);
 			await db.executeSql(`DELETE FROM ${this.#session.claims} WHERE job_id = $1 AND retry_count = $2`, [
 				claim.jobId,
@@ -85,27 +88,20 @@ export class BossJobs {
 		});
 	}
 
-	/** What the dead held is for anybody at once. */
+	/** What the dead held is for anybody at once. Somebody else may be doing the same: one of them comes first. */
 	async releaseDead(): Promise<void> {
 		const dead = await this.#session.dead();
 		if (dead.length === 0) return;
 		await this.#session.transact(async ({ db }) => {
-			const mine = `claim.session = ANY($1::integer[])`;
-			const active = `job.name = '${QUEUE}' AND job.id = claim.job_id AND job.retry_count = claim.retry_count
-				AND job.state = 'active'`;
-			// Somebody else may be doing the same: what they have locked is theirs.
-			const { rows } = await db.executeSql(
-				`SELECT job.id FROM ${this.#schema}.job JOIN ${this.#session.claims} claim ON ${active}
-				WHERE ${mine} FOR UPDATE OF job SKIP LOCKED`,
+			// Jobs are locked before their claims, as by who takes one: they wait for each other and never deadlock.
+			const { rows }: { rows: { jobId: string; retryCount: number }[] } = await db.executeSql(
+				`SELECT job_id AS "jobId", retry_count AS "retryCount" FROM ${this.#session.claims}
+				WHERE session = ANY($1::integer[])`,
 				[dead],
 			);
-			const ids = rows.map((row: { id: string }) => row.id);
+			const ids = (await this.#rows.held(db, rows, { lock: true })).map(({ jobId }) => jobId);
 			if (ids.length > 0) await this.#boss.fail(QUEUE, ids, { reason: "worker died" }, { db });
-			await db.executeSql(
-				`DELETE FROM ${this.#session.claims} claim
-				WHERE ${mine} AND NOT EXISTS (SELECT FROM ${this.#schema}.job WHERE ${active})`,
-				[dead],
-			);
+			await db.executeSql(`DELETE FROM ${this.#session.claims} WHERE session = ANY($1::integer[])`, [dead]);
 			await this.#tell(db);
 		});
 	}
@@ -113,7 +109,7 @@ export class BossJobs {
 	/** Says that all of these are being worked on; answers those that have been lost. */
 	async beat(claims: BossClaim[]): Promise<BossClaim[]> {
 		if (claims.length === 0) return [];
-		const held = await this.#held(claims);
+		const held = await this.#rows.held(this.#boss.getDb(), claims, { lock: false });
 		if (held.length > 0) {
 			await this.#boss.touch(
 				QUEUE,
@@ -123,30 +119,17 @@ export class BossJobs {
 		return claims.filter((claim) => !held.includes(claim));
 	}
 
-	async cancel(rolloutIds: string[]): Promise<void> {
-		await this.#boss
-			.getDb()
-			.executeSql(
-				`DELETE FROM ${this.#schema}.job WHERE name = $1 AND singleton_key = ANY($2) AND state < 'active'`,
-				[QUEUE, rolloutIds],
-			);
+	cancel(rolloutIds: string[]): Promise<void> {
+		return this.#rows.removeWaiting(this.#boss.getDb(), rolloutIds);
 	}
 
-	depth(): Promise<number> {
-		return this.#count("state < 'active'");
-	}
-
-	/** Waiting or running. */
-	alive(): Promise<number> {
-		return this.#count("state <= 'active'");
+	/** Of those that wait or run. */
+	counts(): Promise<{ waiting: number; active: number }> {
+		return this.#rows.counts(this.#boss.getDb());
 	}
 
 	async listen(onWork: () => void): Promise<{ close(): Promise<void> } | undefined> {
 		return this.#boss.getDb().listen?.(this.#channel, onWork, onWork);
-	}
-
-	get #channel(): string {
-		return `${this.#schema}_work`;
 	}
 
 	async #settle({ jobId, retryCount }: BossClaim, end: ClaimEnd, db: Db): Promise<void> {
@@ -162,25 +145,5 @@ export class BossJobs {
 
 	async #tell(db: Db): Promise<void> {
 		await db.executeSql("SELECT pg_notify($1, '')", [this.#channel]);
-	}
-
-	/** Each fetch raises a job's count, so id and count name one claim. */
-	async #held(claims: BossClaim[], lockIn?: Db): Promise<BossClaim[]> {
-		const { rows } = await (lockIn ?? this.#boss.getDb()).executeSql(
-			`SELECT id, retry_count FROM ${this.#schema}.job
-			WHERE name = $1 AND id = ANY($2::uuid[]) AND state = 'active' ${lockIn ? "FOR UPDATE" : ""}`,
-			[QUEUE, claims.map((claim) => claim.jobId)],
-		);
-		const counts = new Map(rows.map((row: { id: string; retry_count: number }) => [row.id, row.retry_count]));
-		return claims.filter((claim) => counts.get(claim.jobId) === claim.retryCount);
-	}
-
-	async #count(condition: string): Promise<number> {
-		const { rows } = await this.#boss
-			.getDb()
-			.executeSql(`SELECT count(*) AS count FROM ${this.#schema}.job WHERE name = $1 AND ${condition}`, [
-				QUEUE,
-			]);
-		return Number(rows[0].count);
 	}
 }
