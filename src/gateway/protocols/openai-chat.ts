@@ -143,8 +143,9 @@ class ChatAnswer implements EngineAnswer {
 		if (this.model === null) {
 			this.model = toText(chunk.model);
 			this.#id = toText(chunk.id) ?? this.#id;
-			this.engine = toText(chunk.system_fingerprint);
 		}
+		// vLLM says it on the last chunk, others on every one.
+		this.engine ??= toText(chunk.system_fingerprint);
 		if (Array.isArray(chunk.prompt_token_ids)) this.tokens.promptIds = chunk.prompt_token_ids as number[];
 	}
 
