@@ -1,7 +1,7 @@
 import { cpSync, rmSync } from "node:fs";
 import { extname, join } from "node:path";
 import { childEnvironment, newEnoughNode, ROOT, runInForeground } from "./node24.mjs";
-import { ensureDependencies } from "./setup.mjs";
+import { ensureConsole, ensureDependencies } from "./setup.mjs";
 
 /**
  * Makes dist/ out of src/, file by file: Node runs no TypeScript below node_modules, so the package carries JavaScript with
@@ -18,6 +18,7 @@ const code = await runInForeground(
 // What is no TypeScript is read, not imported: programs for inside the box, pages.
 cpSync(join(ROOT, "src"), dist, {
 	recursive: true,
-	filter: (path) => ![".ts", ".tsx"].includes(extname(path)),
+	filter: (path) => ![".ts", ".tsx"].includes(extname(path)) && path !== join(ROOT, "src", "ui"),
 });
+ensureConsole();
 process.exit(code);

@@ -8,6 +8,7 @@ ensureDependencies();
 const CHECKS = [
 	{ name: "biome", args: ["node_modules/@biomejs/biome/bin/biome", "check", "--diagnostic-level=warn", "."] },
 	{ name: "types", args: ["node_modules/typescript/bin/tsc", "--noEmit"] },
+	{ name: "types of the console", args: ["node_modules/typescript/bin/tsc", "--noEmit", "-p", "src/ui"] },
 	{ name: "dead code", args: ["node_modules/knip/bin/knip.js", "--no-progress"] },
 	{ name: "schemas", args: ["src/server/print-openapi.ts", "--check"] },
 	{ name: "lock file", args: ["scripts/check-lock.mjs"] },

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
-import { findBundledNode, ROOT } from "./node24.mjs";
+import { findBundledNode, newEnoughNode, ROOT } from "./node24.mjs";
 import { PYTHON_FOLDER, PYTHON_PACKAGES, RUN_PARTS, SYSTEM_FOLDERS, TEST_PARTS } from "./system-packages.mjs";
 
 /** Brings whatever is missing; silent and quick when nothing is. Ends the process with one clear message when it cannot. */
@@ -9,6 +9,23 @@ export function ensureReady(options = {}) {
 	ensureDependencies();
 	ensureParts(options.everything ? [...RUN_PARTS, ...TEST_PARTS] : RUN_PARTS);
 	if (options.everything) ensurePython();
+	ensureConsole();
+}
+
+/** The web page, built once and again when its sources have changed. */
+export function ensureConsole() {
+	const built = join(ROOT, "dist", "web", "index.html");
+	const sources = ["src/ui", "src/client", "src/api", "src/model"].flatMap((folder) =>
+		readdirSync(join(ROOT, folder), { recursive: true, withFileTypes: true }),
+	);
+	const newest = Math.max(...sources.map((entry) => statSync(join(entry.parentPath, entry.name)).mtimeMs));
+	if (existsSync(built) && statSync(built).mtimeMs >= newest) return;
+	const vite = join(ROOT, "node_modules", "vite", "bin", "vite.js");
+	// Built with tools that a production install leaves out.
+	if (!existsSync(vite))
+		runQuietly(npm(), ["install", "--include=dev", "--loglevel=error"], "npm install failed");
+	say("Building the console …");
+	runQuietly(newEnoughNode(), [vite, "build", "src/ui"], "building the console failed");
 }
 
 export function ensureDependencies() {

@@ -23,6 +23,7 @@ export const TEST_PARTS = [
 		apt: "python3-venv",
 		why: "tests against Python clients",
 	},
+	{ command: "chromium", apt: "chromium", why: "tests of the console in a real browser" },
 	{ command: "tmux", apt: "tmux", why: "tests of the live progress display" },
 ];
 

@@ -1,6 +1,5 @@
 import { type Config, loadConfig } from "../config.ts";
 import { createLog, LOG_LEVELS, type Log, secretsOf } from "../log.ts";
-import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Metrics } from "../server/serve.ts";
 import type { Arguments } from "./command.ts";
@@ -33,16 +32,11 @@ export async function openDaemon(args: Arguments, console: Console): Promise<Dae
 	const port = args.whole("port", { least: 0, most: 65_535 });
 	const config = { ...loaded, concurrency };
 	const log = createLog({ level, secrets: secretsOf(config.env) });
-	const { Metrics, openTelemetry } = await import("../server/serve.ts");
+	const { openObservers } = await import("../server/serve.ts");
 	await using stack = new AsyncDisposableStack();
-	const metrics = new Metrics();
-	const telemetry = stack.use(openTelemetry(config.env, log));
+	const { metrics, watch: watchStore } = stack.use(openObservers(config.env, log));
 	const onReaped = (boxes: number) => metrics.onLeakedBoxes(boxes);
-	const onCommit = (event: RolloutEvent) => {
-		metrics.onEvent(event);
-		telemetry?.onEvent(event);
-	};
-	const paddock = stack.use(await openHere(config, warnOn(console), { onCommit, onReaped }));
+	const paddock = stack.use(await openHere(config, warnOn(console), { watchStore, onReaped }));
 	const owned = stack.move();
 	return { paddock, config, host, port, log, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

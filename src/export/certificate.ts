@@ -68,14 +68,13 @@ export class CertificateBuilder {
 		if (this.#breaks.length < FULL_BREAKS) this.#breaks.push(broken);
 	}
 
-	finish(found: { samples: number; trainedTokens: number; mainTokens: number }): Certificate {
-		const { samples, trainedTokens, mainTokens } = found;
+	finish(samples: number, trainedTokens: number): Certificate {
 		const reasons = this.#reasons(trainedTokens);
 		return {
 			version: 1,
 			trainable: reasons.length === 0,
 			reasons,
-			notes: [...shareNote(mainTokens, trainedTokens), ...this.#notes()],
+			notes: this.#notes(),
 			calls: { ...this.#calls },
 			completeness: {
 				capturedTokens: this.#tokens.captured,
@@ -87,7 +86,6 @@ export class CertificateBuilder {
 			sentinels: this.#tokens.sentinels,
 			continuity: { samples, breaks: this.#breakCounts, firstBreaks: this.#breaks },
 			trainedTokens,
-			mainShare: trainedTokens === 0 ? 0 : mainTokens / trainedTokens,
 			engines: [...this.#engines],
 			models: [...this.#models],
 			logprobsModes: [...this.#modes],
@@ -161,12 +159,6 @@ export class CertificateBuilder {
 		if (this.#engines.size === 0) notes.push("the engine did not say its name");
 		return [...notes, ...[...this.#losses].map((loss) => `lost on the way: ${loss}`)];
 	}
-}
-
-/** Whoever trains on one sample of a rollout should know what is lost. */
-function shareNote(mainTokens: number, trainedTokens: number): string[] {
-	if (mainTokens === trainedTokens) return [];
-	return [`the main sample has ${mainTokens} of the ${trainedTokens} tokens that can be trained on`];
 }
 
 function lineageOf(call: ModelCall): string {

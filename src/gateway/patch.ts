@@ -2,13 +2,12 @@ import type { Endpoint } from "../model/endpoint.ts";
 import type { Sampling } from "../model/request.ts";
 import { SAMPLING_FIELDS, SAMPLING_NAMES } from "../model/sampling.ts";
 import { DIALECTS, type KnownDialect } from "./engines/dialect.ts";
-import { asksForUsage } from "./protocols/chat-request.ts";
-import type { Hidden, JsonObject, Protocol } from "./protocols/protocol.ts";
+import { type Hidden, isObject, type JsonObject, type Protocol } from "./protocols/protocol.ts";
 import { RequestDraft } from "./request-draft.ts";
 
 export interface PatchInput {
 	protocol: Protocol;
-	/** As admitted from the agent; left alone. */
+	/** As the agent sent it; left alone. */
 	body: JsonObject;
 	endpoint: Endpoint;
 	sampling: Sampling;
@@ -48,7 +47,13 @@ export function patchRequest(input: PatchInput): Patched {
 	return {
 		body: draft.body,
 		patch: draft.patch,
-		hidden: { usage: agentStreams && !asksForUsage(input.body) },
+		hidden: {
+			logprobs: input.body.logprobs !== true,
+			ids: input.body.return_token_ids !== true,
+			usage:
+				agentStreams &&
+				!(isObject(input.body.stream_options) && input.body.stream_options.include_usage === true),
+		},
 		agentStreams,
 		engineStreams,
 		clippedByBudget,

@@ -19,6 +19,11 @@ export type Refusal = { status: 401 | 403; code: string; detail: string };
 /** Probes of containers cannot carry a token; these say nothing but that the server is up. */
 const OPEN_PATHS = new Set(["/health", "/api/v1/health"]);
 
+/** The console's files hold no data; the page itself asks for the token and sends it with its requests. */
+function isOpen(path: string): boolean {
+	return OPEN_PATHS.has(path) || path === "/" || path === "/web" || path.startsWith("/web/");
+}
+
 /** Shorter ones can be found by trying. */
 const MIN_TOKEN = 8;
 
@@ -78,7 +83,7 @@ function checkOrigin(caller: Caller): Refusal | null {
 
 function checkToken(caller: Caller, policy: AccessPolicy): Refusal | null {
 	if (policy.token === null) return null;
-	if (OPEN_PATHS.has(caller.path) && (caller.method === "GET" || caller.method === "HEAD")) return null;
+	if (isOpen(caller.path) && (caller.method === "GET" || caller.method === "HEAD")) return null;
 	const given = tokenOf(caller.header("authorization"));
 	if (given !== null && isSame(given, policy.token)) return null;
 	return {

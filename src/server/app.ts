@@ -5,6 +5,7 @@ import { createLog, type Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
 import { mountCommands } from "./command-routes.ts";
+import { mountConsole } from "./console.ts";
 import { docsPage } from "./docs.ts";
 import { mountEvents } from "./event-routes.ts";
 import { mountFiles } from "./file-routes.ts";
@@ -53,6 +54,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountGroups(app, door);
 	mountMachine(app, door);
 	mountDescriptions(app);
+	mountConsole(app);
 	return app;
 }
 
@@ -109,8 +111,10 @@ function guard(app: OpenAPIHono, policy: AccessPolicy): void {
 		);
 		if (!refusal) return await next();
 		const { status, code, detail } = refusal;
-		const headers: Record<string, string> =
-			status === 401 ? { "www-authenticate": 'Basic realm="paddock", Bearer' } : {};
+		// The console asks for the token itself: a Basic challenge would make the browser pop up a window of its own.
+		const isConsole = context.req.header("x-paddock-console") !== undefined;
+		const challenge = isConsole ? "Bearer" : 'Basic realm="paddock", Bearer';
+		const headers: Record<string, string> = status === 401 ? { "www-authenticate": challenge } : {};
 		return problemResponse(toProblem(status, code, detail), headers);
 	});
 }

@@ -2,15 +2,12 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Log } from "../log.ts";
 import { type McpDoor, mountMcp, openMcp } from "../mcp/http.ts";
 import { answerBareRpc, mountOpenEnv, type OpenEnvDoor, openOpenEnv } from "../openenv/http.ts";
-import { mountWebPage } from "../openenv/web-page.ts";
 import { openWebSockets, type WebSocketOptions, type WebSockets } from "../openenv/websockets.ts";
 import type { Paddock } from "../paddock.ts";
 
 export interface DoorsOptions {
 	log?: Log | undefined;
 	sockets?: WebSocketOptions;
-	/** The plain page at /web; false when something better lives there. */
-	webPage?: boolean;
 }
 
 /** MCP and OpenEnv together: they share /mcp. Dispose before the server stops listening. */
@@ -22,7 +19,7 @@ export interface Doors extends AsyncDisposable {
 }
 
 export function openDoors(paddock: Paddock, options: DoorsOptions = {}): Doors {
-	const { log, sockets, webPage = true } = options;
+	const { log, sockets } = options;
 	const openEnv = openOpenEnv(paddock, { log });
 	const mcp = openMcp(paddock, { log, onDisconnect: openEnv.settings.onDisconnect });
 	const webSockets = openWebSockets(openEnv, sockets);
@@ -32,7 +29,6 @@ export function openDoors(paddock: Paddock, options: DoorsOptions = {}): Doors {
 		mount(app) {
 			mountOpenEnv(app, openEnv);
 			mountMcp(app, mcp, (body, request) => answerBareRpc(openEnv, body, request));
-			if (webPage) mountWebPage(app, paddock);
 		},
 		onUpgrade: webSockets.onUpgrade,
 		async [Symbol.asyncDispose]() {

@@ -1,4 +1,4 @@
-import type { Phase, RolloutEvent } from "../model/event.ts";
+import type { EventBody, Phase } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import { Counter, gauge, Histogram } from "./prometheus.ts";
 
@@ -27,9 +27,7 @@ export class Metrics {
 		this.#leaked.add({}, 0);
 	}
 
-	/** Takes what the store announces: each event once, whoever caused it. */
-	onEvent(event: RolloutEvent): void {
-		const { rolloutId, at } = event;
+	onEvent(rolloutId: string, at: number, event: EventBody): void {
 		if (event.type === "phase-start") this.#enter(rolloutId, event.phase, at);
 		if (event.type === "call-end") {
 			const { call } = event;

@@ -82,11 +82,14 @@ describe("with a token", () => {
 		expect(decide(TOKEN, { host, authorization })).toBe(expected);
 	});
 
-	test("only the health probes pass without it, and only to be read", () => {
+	test("only the health probes and the console's files pass without it, and only to be read", () => {
 		expect(decide(TOKEN, { host }, { method: "GET", path: "/health" })).toBe("passes");
 		expect(decide(TOKEN, { host }, { method: "GET", path: "/api/v1/health" })).toBe("passes");
-		expect(decide(TOKEN, { host }, { method: "POST", path: "/health" })).toBe("token_missing");
-		for (const path of ["/docs", "/metrics", "/openapi.json", "/mcp", "/ws", "/web"])
+		for (const path of ["/", "/web", "/web/rollouts/ro_1"])
+			expect(decide(TOKEN, { host }, { method: "GET", path })).toBe("passes");
+		for (const path of ["/health", "/web/"])
+			expect(decide(TOKEN, { host }, { method: "POST", path })).toBe("token_missing");
+		for (const path of ["/docs", "/metrics", "/openapi.json", "/mcp", "/ws", "/website"])
 			expect(decide(TOKEN, { host }, { method: "GET", path })).toBe("token_missing");
 	});
 

@@ -34,7 +34,8 @@ export function showResults(rows: readonly Row[], console: Console, server?: str
 	}
 	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
 	if (closer === undefined) return;
-	const where = server === undefined ? `paddock show ${closer.id}` : new URL("/web", server).href;
+	const where =
+		server === undefined ? `paddock show ${closer.id}` : new URL(`/web/rollouts/${closer.id}`, server).href;
 	printLine(console.stdout, `Look closer: ${where}`);
 }
 

@@ -11,7 +11,6 @@ import {
 	toArray,
 	toText,
 } from "./protocol.ts";
-import { responsesShape } from "./responses-shape.ts";
 import type { SseEvent } from "./sse.ts";
 import { TokenColumns } from "./tokens.ts";
 
@@ -19,8 +18,6 @@ import { TokenColumns } from "./tokens.ts";
 export const responses: Protocol = {
 	name: "responses",
 	path: "/responses",
-	shape: responsesShape,
-	conversationField: "input",
 	carriesTokens: false,
 	sampling: ["temperature", "top_p"],
 	takesSeed: false,

@@ -1,0 +1,115 @@
+import { makeVisible } from "../data/hostile.ts";
+import { useLoaded } from "../data/loaded.ts";
+import { Ago, Problem } from "../parts/say.tsx";
+import { server } from "../server.ts";
+
+/** Workers, endpoints and sandboxes, as `paddock doctor` sees them. */
+export function MachinePage() {
+	const { value, error, reload } = useLoaded(
+		"machine",
+		async () => {
+			const [status, workers, endpoints] = await Promise.all([
+				server.status(),
+				server.workers(),
+				server.endpoints(),
+			]);
+			return { status, workers: workers.items, endpoints: endpoints.items };
+		},
+		4000,
+	);
+	const sandboxes = useLoaded("sandboxes", () => server.sandboxes());
+	if (value === null) return <Problem error={error} onRetry={reload} />;
+	return (
+		<div className="stack">
+			<header className="page-head">
+				<h1>Machine</h1>
+				<span className="soft">version {value.status.version}</span>
+			</header>
+			<Problem error={error} />
+			<section>
+				<h2>Workers</h2>
+				<div className="scrolling">
+					<table className="list">
+						<thead>
+							<tr>
+								<th>worker</th>
+								<th className="number">running</th>
+								<th className="number">at most</th>
+								<th>state</th>
+								<th>seen</th>
+							</tr>
+						</thead>
+						<tbody>
+							{value.workers.map((worker) => (
+								<tr key={worker.id}>
+									<td>{worker.id}</td>
+									<td className="number">{worker.running}</td>
+									<td className="number">{worker.capacity}</td>
+									<td>{worker.draining ? "draining" : "working"}</td>
+									<td className="soft">
+										<Ago at={worker.seenAt} />
+									</td>
+								</tr>
+							))}
+						</tbody>
+					</table>
+				</div>
+				{value.workers.length === 0 && (
+					<p className="soft">No worker has announced itself: what is queued waits.</p>
+				)}
+			</section>
+			<section>
+				<h2>Endpoints</h2>
+				<div className="scrolling">
+					<table className="list">
+						<thead>
+							<tr>
+								<th>name</th>
+								<th>model</th>
+								<th>address</th>
+								<th>state</th>
+							</tr>
+						</thead>
+						<tbody>
+							{value.endpoints.map((endpoint) => (
+								<tr key={endpoint.name}>
+									<td>{endpoint.name}</td>
+									<td className="one-line">{endpoint.model ?? "–"}</td>
+									<td className="one-line soft">{endpoint.baseUrl ?? "built in"}</td>
+									<td>
+										<span className={endpoint.configured ? "tag good" : "tag"}>
+											{endpoint.configured ? "ready" : makeVisible(endpoint.note)}
+										</span>
+									</td>
+								</tr>
+							))}
+						</tbody>
+					</table>
+				</div>
+			</section>
+			<section className="stack">
+				<h2>Sandboxes</h2>
+				<Problem error={sandboxes.error} onRetry={sandboxes.reload} />
+				{sandboxes.value === null && sandboxes.error === null && (
+					<p className="soft">Trying each of them …</p>
+				)}
+				{Object.entries(sandboxes.value ?? {}).map(([name, { ok, checks }]) => (
+					<details className="fold card" key={name}>
+						<summary>
+							<span className={ok ? "good" : "soft"}>{ok ? "✓" : "○"}</span> {name}
+						</summary>
+						<ul>
+							{checks.map((check) => (
+								<li key={check.name}>
+									<span className={check.ok ? "good" : "bad"}>{check.ok ? "✓" : "✕"}</span> {check.name}:{" "}
+									{makeVisible(check.detail)}
+									{check.fix !== undefined && <span className="soft"> → {makeVisible(check.fix)}</span>}
+								</li>
+							))}
+						</ul>
+					</details>
+				))}
+			</section>
+		</div>
+	);
+}

@@ -1,0 +1,233 @@
+import { useEffect, useMemo, useState } from "react";
+import type { Rollout } from "../../../model/rollout.ts";
+import { showCount, showSeconds } from "../../data/figures.ts";
+import { oneLine } from "../../data/hostile.ts";
+import { useLoaded } from "../../data/loaded.ts";
+import { modelOf } from "../../data/model-name.ts";
+import { useRolloutFeed } from "../../data/rollout-feed.ts";
+import { type Span, type Story, tellStory } from "../../data/story.ts";
+import { readTranscript } from "../../data/transcript.ts";
+import { useAction } from "../../parts/asks.tsx";
+import { Axis } from "../../parts/axis.tsx";
+import { Commands } from "../../parts/commands.tsx";
+import { useKeys } from "../../parts/keys.ts";
+import { Outcome } from "../../parts/outcome.tsx";
+import { Reward } from "../../parts/reward.tsx";
+import { Problem, useNow } from "../../parts/say.tsx";
+import { type Tab, Tabs } from "../../parts/tabs.tsx";
+import { Transcript } from "../../parts/transcript.tsx";
+import { changeQuery, Link, usePlace } from "../../router.tsx";
+import { server } from "../../server.ts";
+import { CallsTab } from "./calls-tab.tsx";
+import { EventsTab } from "./events-tab.tsx";
+import { FactsTab } from "./facts-tab.tsx";
+import { FilesTab } from "./files-tab.tsx";
+import { TokensTab } from "./tokens-tab.tsx";
+
+/** What the agent did, why it got that reward, and whether it can be trained on. */
+export function RolloutPage({ id }: { id: string }) {
+	const feed = useRolloutFeed(id);
+	const loaded = useLoaded(`rollout-${id}`, () => server.get(id));
+	const story = useMemo(() => tellStory(feed.events), [feed.events]);
+	const { reload } = loaded;
+	// What the events do not carry (cost, box, outcome) is fetched again when a phase begins and at the end.
+	// biome-ignore lint/correctness/useExhaustiveDependencies: the phase is what asks for another look
+	useEffect(() => reload(), [story.phase, reload]);
+
+	const rollout = loaded.value;
+	if (rollout === null)
+		return loaded.error === null ? (
+			<p className="soft">Reading …</p>
+		) : (
+			<Problem error={loaded.error} onRetry={reload} />
+		);
+	return (
+		<div className="stack">
+			<Head rollout={rollout} story={story} />
+			<Problem error={feed.error} />
+			{rollout.failure !== null && (
+				<div className="problem">
+					<b>
+						{rollout.failure.boundary}: {rollout.failure.code}
+					</b>{" "}
+					{rollout.failure.message}
+				</div>
+			)}
+			<Body rollout={rollout} story={story} events={feed.events} />
+		</div>
+	);
+}
+
+function Body({
+	rollout,
+	story,
+	events,
+}: {
+	rollout: Rollout;
+	story: Story;
+	events: ReturnType<typeof useRolloutFeed>["events"];
+}) {
+	const { query } = usePlace();
+	const [target, setTarget] = useState<string | null>(null);
+	const isDone = story.phase === "done" || rollout.status === "done";
+	const entries = useMemo(
+		() => readTranscript(rollout.request.task.instruction, events),
+		[rollout.request.task.instruction, events],
+	);
+	const choose = (tab: string) => changeQuery({ tab });
+	const onSpan = (span: Span) => {
+		if (span.lane === "tool") setTarget(span.entry ?? null);
+		else if (span.lane === "call") choose("calls");
+		else if (span.kind === "verify" || span.kind === "setup") choose("verify");
+	};
+	useKeys({ t: () => choose("tokens"), d: () => choose("files"), v: () => choose("verify") });
+	const tabs: Tab[] = [
+		{ name: "verify", label: "Verify", body: () => <VerifyTab story={story} rollout={rollout} /> },
+		{ name: "files", label: "Files and diff", body: () => <FilesTab id={rollout.id} isDone={isDone} /> },
+		{ name: "calls", label: "Calls", body: () => <CallsTab events={events} /> },
+		{ name: "tokens", label: "Tokens", body: () => <TokensTab id={rollout.id} isDone={isDone} /> },
+		{ name: "events", label: "Events", body: () => <EventsTab events={events} /> },
+		{ name: "facts", label: "Facts", body: () => <FactsTab rollout={rollout} story={story} /> },
+	];
+	return (
+		<>
+			<Axis story={story} onChoose={onSpan} />
+			<div className="columns">
+				<section aria-label="Transcript">
+					<Transcript rolloutId={rollout.id} entries={entries} isLive={!isDone} target={target} />
+					{!isDone && <Composer id={rollout.id} />}
+				</section>
+				<section className="inspector" aria-label="Inspector">
+					<Tabs tabs={tabs} chosen={query.get("tab") ?? "verify"} onChoose={choose} />
+				</section>
+			</div>
+		</>
+	);
+}
+
+function Head({ rollout, story }: { rollout: Rollout; story: Story }) {
+	const now = useNow(rollout.status === "done" ? 60_000 : 500);
+	const { error, isBusy, act } = useAction();
+	const endAt = rollout.finishedAt ?? now;
+	const reward = rollout.reward ?? story.reward;
+	return (
+		<>
+			<header className="page-head">
+				<Reward reward={reward} large />
+				<h1 className="one-line">{oneLine(rollout.taskId)}</h1>
+				<Outcome rollout={{ ...rollout, phase: story.phase === "queued" ? rollout.phase : story.phase }} />
+				<div className="actions">
+					{rollout.groupId !== null && (
+						<Link className="button" to={`/groups/${rollout.groupId}`}>
+							Group
+						</Link>
+					)}
+					<Link className="button" to={`/launch?from=${rollout.id}`}>
+						Run again
+					</Link>
+					{rollout.status !== "done" && (
+						<button
+							type="button"
+							className="danger"
+							disabled={isBusy}
+							onClick={() => act(() => server.abort(rollout.id))}
+						>
+							Abort
+						</button>
+					)}
+				</div>
+			</header>
+			<Problem error={error} />
+			<div className="strip">
+				<div>
+					<small>model</small>
+					{oneLine(modelOf(rollout.request.endpoint))}
+				</div>
+				<div>
+					<small>time</small>
+					{rollout.startedAt === null ? "waiting" : showSeconds((endAt - rollout.startedAt) / 1000)}
+				</div>
+				<div>
+					<small>calls</small>
+					{Math.max(rollout.calls, story.calls)}
+				</div>
+				<div>
+					<small>tokens in + out</small>
+					{showCount(rollout.promptTokens)} + {showCount(rollout.completionTokens)}
+				</div>
+				<div>
+					<small>trainable</small>
+					{rollout.status === "done" ? <Trainable id={rollout.id} /> : "–"}
+				</div>
+			</div>
+			{story.failedAttempts.map((failed) => (
+				<p key={failed.attempt} className="soft">
+					Attempt {failed.attempt} failed ({failed.code}): {failed.message}
+				</p>
+			))}
+		</>
+	);
+}
+
+/** As the certificate says; the first reason stands for all, the rest are under Tokens. */
+function Trainable({ id }: { id: string }) {
+	const { value, error } = useLoaded(`certificate-${id}`, () => server.certificate(id));
+	if (value === null) return error === null ? "…" : "unknown";
+	if (value.trainable) return <span className="good">yes</span>;
+	return <span title={value.reasons.join("\n")}>no: {oneLine(value.reasons[0] ?? "", 80)}</span>;
+}
+
+function VerifyTab({ story, rollout }: { story: Story; rollout: Rollout }) {
+	const { setup, verify } = story;
+	return (
+		<div className="stack">
+			{verify.length === 0 ? (
+				<p className="soft">
+					{rollout.status === "done"
+						? "Nothing was verified."
+						: "Verification begins when the agent has ended."}
+				</p>
+			) : (
+				<Commands results={verify} />
+			)}
+			{setup.length > 0 && (
+				<>
+					<h2>Setup</h2>
+					<Commands results={setup} />
+				</>
+			)}
+		</div>
+	);
+}
+
+/** Say something more to a working agent; it goes on the record. */
+function Composer({ id }: { id: string }) {
+	const [text, setText] = useState("");
+	const { error, isBusy, act } = useAction();
+	const send = async () => {
+		if (text.trim() !== "" && (await act(() => server.send(id, text, "console")))) setText("");
+	};
+	return (
+		<>
+			<Problem error={error} />
+			<form
+				className="composer"
+				onSubmit={(event) => {
+					event.preventDefault();
+					void send();
+				}}
+			>
+				<textarea
+					aria-label="Say something to the agent"
+					placeholder="say something to the agent"
+					rows={1}
+					value={text}
+					onChange={(event) => setText(event.target.value)}
+				/>
+				<button type="submit" disabled={isBusy || text.trim() === ""}>
+					Send
+				</button>
+			</form>
+		</>
+	);
+}

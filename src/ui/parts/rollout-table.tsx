@@ -1,0 +1,79 @@
+import type { RolloutRow } from "../../model/rollout.ts";
+import { showCount, showSeconds } from "../data/figures.ts";
+import { oneLine } from "../data/hostile.ts";
+import { modelOf } from "../data/model-name.ts";
+import { Link } from "../router.tsx";
+import { Outcome } from "./outcome.tsx";
+import { Reward } from "./reward.tsx";
+import { Ago } from "./say.tsx";
+
+export const COLUMNS = [
+	"task",
+	"model",
+	"reward",
+	"outcome",
+	"calls",
+	"tokens in + out",
+	"time",
+	"begun",
+] as const;
+const NUMBERS = new Set<string>(["reward", "calls", "tokens in + out", "time"]);
+
+export function RolloutTable({ rows }: { rows: readonly RolloutRow[] }) {
+	return (
+		<div className="scrolling">
+			<table className="list">
+				<RolloutHead />
+				<tbody>
+					{rows.map((row) => (
+						<tr key={row.id}>
+							<RolloutCells row={row} />
+						</tr>
+					))}
+				</tbody>
+			</table>
+		</div>
+	);
+}
+
+export function RolloutHead() {
+	return (
+		<thead>
+			<tr>
+				{COLUMNS.map((name) => (
+					<th key={name} className={NUMBERS.has(name) ? "number" : undefined}>
+						{name}
+					</th>
+				))}
+			</tr>
+		</thead>
+	);
+}
+
+export function RolloutCells({ row }: { row: RolloutRow }) {
+	const endAt = row.finishedAt ?? Date.now();
+	return (
+		<>
+			<td className="one-line">
+				<Link to={`/rollouts/${row.id}`} title={row.id}>
+					{oneLine(row.taskId, 80)}
+				</Link>
+			</td>
+			<td className="one-line soft">{oneLine(modelOf(row.endpoint), 60)}</td>
+			<td className="number">
+				<Reward reward={row.reward} />
+			</td>
+			<td className="one-line">
+				<Outcome rollout={row} />
+			</td>
+			<td className="number">{row.calls}</td>
+			<td className="number">
+				{showCount(row.promptTokens)} + {showCount(row.completionTokens)}
+			</td>
+			<td className="number">{row.startedAt === null ? "–" : showSeconds((endAt - row.startedAt) / 1000)}</td>
+			<td className="one-line soft">
+				<Ago at={row.startedAt ?? row.createdAt} />
+			</td>
+		</>
+	);
+}

@@ -1,0 +1,77 @@
+import { type ReactNode, useEffect, useState } from "react";
+import { showAgo, showTime } from "../data/figures.ts";
+import { sayError } from "../server.ts";
+
+/** What went wrong and what to do; what was there stays on the page. */
+export function Problem({ error, onRetry }: { error: unknown; onRetry?: (() => void) | undefined }) {
+	if (error === null || error === undefined) return null;
+	return (
+		<div className="problem row" role="alert">
+			<span>{sayError(error)}</span>
+			{onRetry && (
+				<button type="button" onClick={onRetry}>
+					Try again
+				</button>
+			)}
+		</div>
+	);
+}
+
+/** Nothing here yet, and the one command that changes it. */
+export function Empty({ children, command }: { children: ReactNode; command?: string }) {
+	return (
+		<div className="empty">
+			<p>{children}</p>
+			{command !== undefined && <Copyable text={command} />}
+		</div>
+	);
+}
+
+export function Copyable({ text, label = "copy" }: { text: string; label?: string }) {
+	return (
+		<div className="copyable">
+			<pre className="code" tabIndex={0}>
+				{text}
+			</pre>
+			<CopyButton text={text} label={label} />
+		</div>
+	);
+}
+
+export function CopyButton({ text, label = "copy" }: { text: string; label?: string }) {
+	const [said, setSaid] = useState<string | null>(null);
+	const copy = async () => {
+		try {
+			await navigator.clipboard.writeText(text);
+			setSaid("copied");
+		} catch {
+			setSaid("could not copy");
+		}
+		setTimeout(() => setSaid(null), 1500);
+	};
+	return (
+		<button type="button" className="plain" onClick={copy}>
+			{said ?? label}
+		</button>
+	);
+}
+
+/** `3 min ago`, with the exact time as its title. */
+export function Ago({ at }: { at: number }) {
+	const now = useNow(10_000);
+	return (
+		<time dateTime={new Date(at).toISOString()} title={showTime(at)}>
+			{showAgo(at, now)}
+		</time>
+	);
+}
+
+/** The time, drawn anew every so often. */
+export function useNow(everyMs: number): number {
+	const [now, setNow] = useState(Date.now);
+	useEffect(() => {
+		const timer = setInterval(() => setNow(Date.now()), everyMs);
+		return () => clearInterval(timer);
+	}, [everyMs]);
+	return now;
+}
