@@ -4,6 +4,7 @@ import { messageOf } from "./errors.ts";
 import { listEndpoints } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { openMachine } from "./machine.ts";
+import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
 import type { Store } from "./store/store.ts";
 import { reading } from "./verbs/read.ts";
@@ -19,8 +20,8 @@ export interface PaddockOptions {
 	warn?: ((message: string) => void) | undefined;
 	/** Bounds of the gateway other than the defaults. */
 	gatewayLimits?: Partial<GatewayLimits> | undefined;
-	/** Hands back the store that all work is done on: metrics and spans listen there. */
-	watchStore?: ((store: Store) => Store) | undefined;
+	/** Hears every event that this process commits, once it is durable: metrics and spans listen here. */
+	onCommit?: ((event: RolloutEvent) => void) | undefined;
 	/** How many boxes of dead owners had to be destroyed. */
 	onReaped?: ((boxes: number) => void) | undefined;
 	/** Whether a worker here also takes what a dead process left unfinished. True unless said otherwise. */
@@ -34,6 +35,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const { warn = () => {}, gatewayLimits = {}, onReaped = () => {} } = options;
 	await using stack = new AsyncDisposableStack();
 	const { store, queue } = await openBackend(config, options, stack);
+	if (options.onCommit) store.onCommit(options.onCommit);
 	const open = options.openMachine ?? openMachine;
 	const machine = stack.use(open({ config, store, warn, gatewayLimits, onReaped }));
 	const read = reading(store, queue, config.queueLimit);
@@ -63,17 +65,17 @@ async function openBackend(
 	stack: AsyncDisposableStack,
 ): Promise<{ store: Store; queue: Queue }> {
 	const { databaseUrl: url, home, env } = config;
-	const { watchStore = (bare: Store) => bare, adopt = true, warn } = options;
+	const { adopt = true, warn } = options;
 	const onError = (error: unknown, rolloutId: string | null) =>
 		warn?.(`queue${rolloutId === null ? "" : `, ${rolloutId}`}: ${messageOf(error)}`);
 	if (url === null) {
 		const { openSqliteStore } = await import("./store/sqlite/sqlite.ts");
 		const { openEmbeddedQueue } = await import("./queue/embedded/embedded.ts");
-		const store = watchStore(stack.use(await openSqliteStore({ home })));
+		const store = stack.use(await openSqliteStore({ home }));
 		return { store, queue: stack.use(await openEmbeddedQueue({ store, home, adopt, onError })) };
 	}
 	const { openPostgresStore } = await import("./store/postgres/postgres.ts");
 	const { openBossQueue } = await import("./queue/boss/boss.ts");
-	const store = watchStore(stack.use(await openPostgresStore({ url, home, env })));
+	const store = stack.use(await openPostgresStore({ url, home, env }));
 	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
 }

@@ -51,7 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts"],
 	],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts", "verbs"],
-	server: ["api", "model", "store/store.ts", "store/overlay.ts", "paddock.ts", "mcp", "openenv"],
+	server: ["api", "model", "paddock.ts", "mcp", "openenv"],
 	tools: ["api", "model", "gateway/catalog.ts", "paddock.ts"],
 	mcp: ["model", "tools", "paddock.ts"],
 	openenv: ["api", "model", "tools", "config.ts", "paddock.ts"],

@@ -236,6 +236,8 @@ class Certificate:
     notes: list[str]
     samples: int
     trained_tokens: int
+    main_share: float
+    """Of the trained tokens, in the main agent's largest sample: what is left for a trainer that takes one row."""
     models: list[str]
     engines: list[str]
     weight_versions: list[str]
@@ -249,6 +251,7 @@ class Certificate:
             notes=value["notes"],
             samples=value["continuity"]["samples"],
             trained_tokens=value["trainedTokens"],
+            main_share=value["mainShare"],
             models=value["models"],
             engines=value["engines"],
             weight_versions=value["weightVersions"],

@@ -1,5 +1,6 @@
 import { type Config, loadConfig } from "../config.ts";
 import { createLog, LOG_LEVELS, type Log, secretsOf } from "../log.ts";
+import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Metrics } from "../server/serve.ts";
 import type { Arguments } from "./command.ts";
@@ -32,11 +33,16 @@ export async function openDaemon(args: Arguments, console: Console): Promise<Dae
 	const port = args.whole("port", { least: 0, most: 65_535 });
 	const config = { ...loaded, concurrency };
 	const log = createLog({ level, secrets: secretsOf(config.env) });
-	const { openObservers } = await import("../server/serve.ts");
+	const { Metrics, openTelemetry } = await import("../server/serve.ts");
 	await using stack = new AsyncDisposableStack();
-	const { metrics, watch: watchStore } = stack.use(openObservers(config.env, log));
+	const metrics = new Metrics();
+	const telemetry = stack.use(openTelemetry(config.env, log));
 	const onReaped = (boxes: number) => metrics.onLeakedBoxes(boxes);
-	const paddock = stack.use(await openHere(config, warnOn(console), { watchStore, onReaped }));
+	const onCommit = (event: RolloutEvent) => {
+		metrics.onEvent(event);
+		telemetry?.onEvent(event);
+	};
+	const paddock = stack.use(await openHere(config, warnOn(console), { onCommit, onReaped }));
 	const owned = stack.move();
 	return { paddock, config, host, port, log, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

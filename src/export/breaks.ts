@@ -7,8 +7,8 @@ export interface Lineage {
 	tools: unknown[];
 	reply: Message | null;
 	promptLength: number;
-	/** Where sampled tokens lie in the branch, and how far the reasoning in them reaches. */
-	spans: { start: number; end: number; reasoningEnd: number }[];
+	/** Where sampled tokens lie in the branch, how far the reasoning in them reaches, and where the tool calls begin. */
+	spans: { start: number; end: number; reasoningEnd: number; toolCallsStart: number }[];
 	/** The session was compacted after the branch's last call. */
 	compacted: boolean;
 }
@@ -40,6 +40,8 @@ function reasonInTokens(
 	if (isStepLimitNote(messages.at(-1))) return "step_limit_note";
 	const span = branch.spans.find(({ start, end }) => position >= start && position < end);
 	if (span && position < span.reasoningEnd) return "dropped_reasoning";
+	// What differs before a call, or outside of what was sampled, no spelling of its arguments explains.
+	if (!span || position < span.toolCallsStart) return "retokenised";
 	const respelled = before.some((message, index) => {
 		const [old, now] = [toolCallsOf(message), toolCallsOf(messages[index])];
 		return old.some((toolCall, which) => argumentsOf(toolCall) !== argumentsOf(now[which]));
@@ -107,6 +109,12 @@ export function toolCallsOf(message: unknown): Message[] {
 
 function functionOf(toolCall: Message): Message {
 	return isMessage(toolCall.function) ? toolCall.function : {};
+}
+
+/** Of the function that is called. */
+export function nameOf(toolCall: Message): string {
+	const { name } = functionOf(toolCall);
+	return typeof name === "string" ? name : "";
 }
 
 function argumentsOf(toolCall: Message | undefined): string {

@@ -68,13 +68,14 @@ export class CertificateBuilder {
 		if (this.#breaks.length < FULL_BREAKS) this.#breaks.push(broken);
 	}
 
-	finish(samples: number, trainedTokens: number): Certificate {
+	finish(found: { samples: number; trainedTokens: number; mainTokens: number }): Certificate {
+		const { samples, trainedTokens, mainTokens } = found;
 		const reasons = this.#reasons(trainedTokens);
 		return {
 			version: 1,
 			trainable: reasons.length === 0,
 			reasons,
-			notes: this.#notes(),
+			notes: [...shareNote(mainTokens, trainedTokens), ...this.#notes()],
 			calls: { ...this.#calls },
 			completeness: {
 				capturedTokens: this.#tokens.captured,
@@ -86,6 +87,7 @@ export class CertificateBuilder {
 			sentinels: this.#tokens.sentinels,
 			continuity: { samples, breaks: this.#breakCounts, firstBreaks: this.#breaks },
 			trainedTokens,
+			mainShare: trainedTokens === 0 ? 0 : mainTokens / trainedTokens,
 			engines: [...this.#engines],
 			models: [...this.#models],
 			logprobsModes: [...this.#modes],
@@ -159,6 +161,12 @@ export class CertificateBuilder {
 		if (this.#engines.size === 0) notes.push("the engine did not say its name");
 		return [...notes, ...[...this.#losses].map((loss) => `lost on the way: ${loss}`)];
 	}
+}
+
+/** Whoever trains on one sample of a rollout should know what is lost. */
+function shareNote(mainTokens: number, trainedTokens: number): string[] {
+	if (mainTokens === trainedTokens) return [];
+	return [`the main sample has ${mainTokens} of the ${trainedTokens} tokens that can be trained on`];
 }
 
 function lineageOf(call: ModelCall): string {

@@ -1,6 +1,6 @@
 import type { ModelCall, Purpose } from "../model/call.ts";
 import type { Break, Certificate, Sample } from "../model/sample.ts";
-import { isMessage, type Lineage, reasonFor, reasoningOf } from "./breaks.ts";
+import { isMessage, type Lineage, nameOf, reasonFor, reasoningOf, toolCallsOf } from "./breaks.ts";
 import { CertificateBuilder, type Expected } from "./certificate.ts";
 
 export interface SampleOptions {
@@ -38,6 +38,8 @@ export class SampleBuilder {
 	#branches: Branch[] = [];
 	#samples = 0;
 	#trainedTokens = 0;
+	/** Of the main agent's sample that has most. */
+	#mainTokens = 0;
 
 	constructor(options: SampleOptions = {}) {
 		this.#purposes = new Set(options.purposes ?? ["main", "subagent"]);
@@ -61,7 +63,14 @@ export class SampleBuilder {
 	finish(): { samples: Sample[]; certificate: Certificate } {
 		const samples = this.#branches.flatMap((branch) => this.#closed(branch));
 		this.#branches = [];
-		return { samples, certificate: this.#certificate.finish(this.#samples, this.#trainedTokens) };
+		return {
+			samples,
+			certificate: this.#certificate.finish({
+				samples: this.#samples,
+				trainedTokens: this.#trainedTokens,
+				mainTokens: this.#mainTokens,
+			}),
+		};
 	}
 
 	/** The longest branch that the prompt starts with. */
@@ -124,7 +133,10 @@ export class SampleBuilder {
 
 	/** A path without any token to train on is no sample. */
 	#closed({ sample }: Branch): Sample[] {
-		return sample.mask.includes(1) ? [{ ...sample, index: this.#samples++ }] : [];
+		const tokens = sample.mask.reduce<number>((sum, mask) => sum + mask, 0);
+		if (tokens === 0) return [];
+		if (sample.purpose === "main") this.#mainTokens = Math.max(this.#mainTokens, tokens);
+		return [{ ...sample, index: this.#samples++ }];
 	}
 }
 
@@ -153,7 +165,12 @@ function extend({ sample, lineage }: Branch, call: ModelCall): number {
 	lineage.reply = call.response.message;
 	lineage.promptLength = call.promptIds.length;
 	lineage.compacted = false;
-	lineage.spans.push({ start, end: sample.ids.length, reasoningEnd: start + reasoningTokens(call) });
+	lineage.spans.push({
+		start,
+		end: sample.ids.length,
+		reasoningEnd: start + reasoningTokens(call),
+		toolCallsStart: start + tokensBeforeToolCalls(call),
+	});
 	return trained;
 }
 
@@ -180,6 +197,21 @@ function reasoningTokens(call: ModelCall): number {
 		return characters > reasoning.length;
 	});
 	return after < 0 ? call.completionIds.length : after + 1;
+}
+
+/** How many of the sampled tokens come before the name of the first tool that is called. */
+function tokensBeforeToolCalls(call: ModelCall): number {
+	const [first] = toolCallsOf(call.response.message);
+	if (!first || call.completionTexts.length === 0) return 0;
+	const { content } = call.response.message as { content?: unknown };
+	const said = typeof content === "string" ? content.length : 0;
+	const at = call.completionTexts.join("").indexOf(nameOf(first), said);
+	let characters = 0;
+	const before = call.completionTexts.findIndex((text) => {
+		characters += text.length;
+		return characters > at;
+	});
+	return at < 0 ? 0 : before;
 }
 
 function commonPrefix(a: readonly number[], b: readonly number[]): number {

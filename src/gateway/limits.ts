@@ -1,9 +1,15 @@
 /** Every bound of the gateway, in one place. */
 export interface GatewayLimits {
-	/** Largest request body an agent may send. */
+	/** Largest request body an agent may send, in bytes, in levels and in values. */
 	maxBodyBytes: number;
-	/** The same for all requests of one box that are being read or answered. */
+	maxDepth: number;
+	maxValues: number;
+	/** Largest answer of an engine that comes in one piece. */
+	maxAnswerBytes: number;
+	/** What requests that are being read or answered may hold: one box, its own part of that, and all boxes beyond their own. */
 	maxHeldBytes: number;
+	ownHeldBytes: number;
+	maxHeldBytesInAll: number;
 	/** Longest streamed answer of an engine, as it comes over the wire. */
 	maxStreamBytes: number;
 	/** An agent must have sent its request's headers, and then its body, in this time. */
@@ -33,8 +39,14 @@ export interface GatewayLimits {
 }
 
 export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
-	maxBodyBytes: 64 * 1024 * 1024,
-	maxHeldBytes: 128 * 1024 * 1024,
+	// A context of two million tokens, or some pictures; a conversation of thousands of messages.
+	maxBodyBytes: 16 * 1024 * 1024,
+	maxDepth: 64,
+	maxValues: 100_000,
+	maxAnswerBytes: 64 * 1024 * 1024,
+	maxHeldBytes: 32 * 1024 * 1024,
+	ownHeldBytes: 1024 * 1024,
+	maxHeldBytesInAll: 64 * 1024 * 1024,
 	maxStreamBytes: 256 * 1024 * 1024,
 	clientHeadersMs: 20_000,
 	clientBodyMs: 60_000,

@@ -2,12 +2,13 @@ import type { Endpoint } from "../model/endpoint.ts";
 import type { Sampling } from "../model/request.ts";
 import { SAMPLING_FIELDS, SAMPLING_NAMES } from "../model/sampling.ts";
 import { DIALECTS, type KnownDialect } from "./engines/dialect.ts";
-import { type Hidden, isObject, type JsonObject, type Protocol } from "./protocols/protocol.ts";
+import { asksForUsage } from "./protocols/chat-request.ts";
+import type { Hidden, JsonObject, Protocol } from "./protocols/protocol.ts";
 import { RequestDraft } from "./request-draft.ts";
 
 export interface PatchInput {
 	protocol: Protocol;
-	/** As the agent sent it; left alone. */
+	/** As admitted from the agent; left alone. */
 	body: JsonObject;
 	endpoint: Endpoint;
 	sampling: Sampling;
@@ -47,13 +48,7 @@ export function patchRequest(input: PatchInput): Patched {
 	return {
 		body: draft.body,
 		patch: draft.patch,
-		hidden: {
-			logprobs: input.body.logprobs !== true,
-			ids: input.body.return_token_ids !== true,
-			usage:
-				agentStreams &&
-				!(isObject(input.body.stream_options) && input.body.stream_options.include_usage === true),
-		},
+		hidden: { usage: agentStreams && !asksForUsage(input.body) },
 		agentStreams,
 		engineStreams,
 		clippedByBudget,

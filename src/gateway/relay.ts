@@ -27,7 +27,9 @@ export interface AgentRequest {
 	protocol: Protocol;
 	headers: IncomingHttpHeaders;
 	origin: Origin;
+	/** What of it may go upstream, and what may not. */
 	body: JsonObject;
+	leftOut: JsonObject;
 }
 
 export interface RelayParts {
@@ -117,7 +119,7 @@ async function attempt(call: Call): Promise<() => void> {
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
-	draft.patch = patched.patch;
+	draft.patch = { ...request.leftOut, ...patched.patch };
 	draft.losses = toLosses(parts.engine);
 	draft.upstreamStatus = null;
 	draft.answer = request.protocol.startAnswer(patched.hidden);

@@ -75,6 +75,9 @@ export const Certificate = z
 			firstBreaks: z.array(Break).describe("The first 100 in full"),
 		}),
 		trainedTokens: z.int().describe("Tokens with mask 1"),
+		mainShare: z
+			.number()
+			.describe("The share of them in the main agent's largest sample: what a trainer gets that takes one"),
 		engines: z.array(z.string()),
 		models: z.array(z.string()),
 		logprobsModes: z.array(z.string()),

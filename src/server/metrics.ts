@@ -1,4 +1,4 @@
-import type { EventBody, Phase } from "../model/event.ts";
+import type { Phase, RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import { Counter, gauge, Histogram } from "./prometheus.ts";
 
@@ -27,7 +27,9 @@ export class Metrics {
 		this.#leaked.add({}, 0);
 	}
 
-	onEvent(rolloutId: string, at: number, event: EventBody): void {
+	/** Takes what the store announces: each event once, whoever caused it. */
+	onEvent(event: RolloutEvent): void {
+		const { rolloutId, at } = event;
 		if (event.type === "phase-start") this.#enter(rolloutId, event.phase, at);
 		if (event.type === "call-end") {
 			const { call } = event;

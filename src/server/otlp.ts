@@ -1,12 +1,18 @@
 import type { Log } from "../log.ts";
 import { VERSION } from "../version.ts";
-import type { Exporter, Span } from "./telemetry.ts";
+import { type Exporter, type Span, Telemetry } from "./telemetry.ts";
 
 const POST_TIMEOUT_MS = 10_000;
 /** A collector that is down must not make us grow. */
 const MAX_POSTS_IN_FLIGHT = 16;
 
-/** Sends spans to an OpenTelemetry collector as OTLP/HTTP JSON, when the standard variables name one. */
+/** Spans for the OpenTelemetry collector that the standard variables name; null when they name none. */
+export function openTelemetry(env: Record<string, string | undefined>, log: Log): Telemetry | null {
+	const exporter = openOtlp(env, log);
+	return exporter && new Telemetry(exporter);
+}
+
+/** Sends spans as OTLP/HTTP JSON. */
 export function openOtlp(env: Record<string, string | undefined>, log: Log): OtlpExporter | null {
 	const base = env.OTEL_EXPORTER_OTLP_ENDPOINT?.replace(/\/+$/, "");
 	const url = env.OTEL_EXPORTER_OTLP_TRACES_ENDPOINT ?? (base ? `${base}/v1/traces` : null);
@@ -15,7 +21,7 @@ export function openOtlp(env: Record<string, string | undefined>, log: Log): Otl
 	return new OtlpExporter(url, headers, env.OTEL_SERVICE_NAME ?? "paddock", log);
 }
 
-export class OtlpExporter implements Exporter, AsyncDisposable {
+export class OtlpExporter implements Exporter {
 	readonly #url: string;
 	readonly #headers: Record<string, string>;
 	readonly #service: string;

@@ -9,8 +9,8 @@ import { type AccessPolicy, checkAccess, requireTokenFor } from "./access.ts";
 import { type AppOptions, createApp } from "./app.ts";
 
 export { createWorkerApp } from "./app.ts";
-export type { Metrics } from "./metrics.ts";
-export { openObservers } from "./observers.ts";
+export { Metrics } from "./metrics.ts";
+export { openTelemetry } from "./otlp.ts";
 
 /** Takes over an upgraded connection; false when the path is not its own. */
 type OnUpgrade = (request: IncomingMessage, socket: Duplex, head: Buffer) => boolean;

@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { CallSummary } from "../model/call.ts";
-import type { EventBody, Phase } from "../model/event.ts";
+import type { Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 
 type Attributes = Record<string, string | number | boolean | null>;
@@ -16,7 +16,7 @@ export interface Span {
 	failure?: Failure | null;
 }
 
-export interface Exporter {
+export interface Exporter extends AsyncDisposable {
 	/** Never throws and never waits: what cannot be delivered is dropped, with a line in the log. */
 	send(spans: Span[]): void;
 }
@@ -31,7 +31,7 @@ interface Open {
 const SPANS_PER_POST = 200;
 
 /** Turns the events of rollouts into spans: one for each attempt, below it one for each phase and one for each call. */
-export class Telemetry {
+export class Telemetry implements AsyncDisposable {
 	readonly #exporter: Exporter;
 	readonly #open = new Map<string, Open>();
 
@@ -39,7 +39,8 @@ export class Telemetry {
 		this.#exporter = exporter;
 	}
 
-	onEvent(rolloutId: string, at: number, event: EventBody): void {
+	onEvent(event: RolloutEvent): void {
+		const { rolloutId, at } = event;
 		if (event.type === "rollout-start") this.#start(rolloutId, at, event.attempt, event.worker);
 		const open = this.#open.get(rolloutId);
 		if (!open) return;
@@ -52,6 +53,11 @@ export class Telemetry {
 			this.#end(rolloutId, open, at, event.outcome, event.failure);
 		}
 		if (open.finished.length >= SPANS_PER_POST) this.#exporter.send(open.finished.splice(0));
+	}
+
+	/** Waits until what has ended is delivered, or given up. */
+	[Symbol.asyncDispose](): PromiseLike<void> {
+		return this.#exporter[Symbol.asyncDispose]();
 	}
 
 	#start(rolloutId: string, at: number, attempt: number, worker: string): void {

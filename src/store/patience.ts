@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isOutage } from "../errors.ts";
-import { overlay } from "./overlay.ts";
 import type { Store } from "./store.ts";
 
 const PATIENCE_MS = 60_000;
@@ -8,10 +7,10 @@ const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 5_000;
 
 /** What a running rollout writes, and would be lost for if it were not written. */
-const PATIENT = [
-	...["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob", "commands", "dropCommands"],
-	...["row", "secret"],
-] as const satisfies (keyof Store)[];
+const PATIENT: ReadonlySet<PropertyKey> = new Set<keyof Store>([
+	...(["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob"] as const),
+	...(["commands", "dropCommands", "row", "secret"] as const),
+]);
 
 /**
  * The same store, for those who run rollouts: an outage of a minute costs them nothing, since a change that was refused
@@ -19,12 +18,15 @@ const PATIENT = [
  * once.
  */
 export function patient(store: Store, patienceMs = PATIENCE_MS): Store {
-	const waiting: Record<string, unknown> = {};
-	for (const name of PATIENT) {
-		const method = store[name].bind(store) as (...values: unknown[]) => Promise<unknown>;
-		waiting[name] = (...values: unknown[]) => patiently(() => method(...values), patienceMs);
-	}
-	return overlay(store, waiting as Partial<Store>);
+	return new Proxy(store, {
+		get(target, name) {
+			const value: unknown = Reflect.get(target, name, target);
+			if (typeof value !== "function") return value;
+			const method = value.bind(target) as (...values: unknown[]) => Promise<unknown>;
+			if (!PATIENT.has(name)) return method;
+			return (...values: unknown[]) => patiently(() => method(...values), patienceMs);
+		},
+	});
 }
 
 async function patiently<T>(act: () => Promise<T>, patienceMs: number): Promise<T> {

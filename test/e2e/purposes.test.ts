@@ -19,6 +19,11 @@ test("a sub-agent, a compaction and a title call are told apart, and no title to
 	expect(new Set(calls.map((call) => call.purpose))).toEqual(
 		new Set(["main", "subagent", "title", "compaction"]),
 	);
+	// What the agent says in earnest is admitted whole; tool_choice without tools is refused by engines.
+	const leftOut = calls.flatMap(({ request }) =>
+		Object.keys(request.patch).filter((name) => request.patch[name] === null),
+	);
+	expect(new Set(leftOut).difference(new Set(["tool_choice"]))).toEqual(new Set());
 	const captured = sum(calls.map((call) => call.completionIds.length));
 	expect(captured).toBe(sum(calls.map((call) => call.usage?.completionTokens ?? 0)));
 

@@ -200,6 +200,23 @@ describe("why branches break", () => {
 		expect(startedBy?.reason).toBe("reserialised_tool_call");
 	});
 
+	test("retokenised: what differs stands before the tool call, whatever became of its arguments", async () => {
+		const spelled = (text: string) =>
+			assistant("looking around", {
+				tool_calls: [{ id: "c1", type: "function", function: { name: "bash", arguments: text } }],
+			});
+		const [first, again] = [spelled('{"a":1,"b":2}'), spelled('{ "b":2, "a":1 }')];
+		const sampled = ["looking", "around", "\n\n", JSON.stringify(first.tool_calls)];
+		const { startedBy, certificate } = await breakOf(
+			[START, first, { sampled }],
+			[[...START, again, tool("ok")], assistant("done")],
+		);
+		expect(startedBy?.reason).toBe("retokenised");
+		// One of two turns is in no trainer's hands that takes a single row.
+		expect(certificate).toMatchObject({ trainedTokens: 7, mainShare: 5 / 7 });
+		expect(certificate.notes).toContain("the main sample has 5 of the 7 tokens that can be trained on");
+	});
+
 	test("dropped_reasoning: the agent did not send the thinking back", async () => {
 		const { startedBy, engine } = await breakOf(
 			[START, assistant("yes", { reasoning_content: "hmm well" })],

@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { Duplex, duplexPair } from "node:stream";
+import { setTimeout as delay } from "node:timers/promises";
 import { expect, test, vi } from "vitest";
 import { WARM_UP } from "../../src/model/warm-up.ts";
 import { stream, streams } from "../fakes/replies.ts";
@@ -52,20 +53,52 @@ test("a revoked key gets 401", async () => {
 	expect((await station.ask(tap.key)).status).toBe(401);
 });
 
-test("many connections of one box hold no more together than one box may", async () => {
+test("many connections of one box hold no more together than one box may: the next waits, other boxes do not", async () => {
 	await using station = await openStation(stream(streams.vllm()), { limits: { maxHeldBytes: 10_000 } });
 	await using tap = station.open();
 	await using other = station.open({ boxId: "box_2" });
-	const half = connect(station.url);
-	half.write(
-		`POST /v1/chat/completions HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${tap.key}\r\ncontent-length: 9000\r\n\r\n${"x".repeat(8000)}`,
-	);
+	const half = halfOfA(station.url, tap.key, 9000);
 	const large = { ...CHAT, messages: [{ role: "user", content: "x".repeat(4000) }] };
-	await vi.waitFor(async () => expect((await station.ask(tap.key, large)).status).toBe(429));
+	await vi.waitFor(async () => expect(await isPutOff(station.ask(tap.key, large))).toBe(true));
+	const waiting = station.ask(tap.key, large);
 	expect((await station.ask(other.key, large)).status).toBe(200);
 	half.destroy();
-	await vi.waitFor(async () => expect((await station.ask(tap.key, large)).status).toBe(200));
+	expect((await waiting).status).toBe(200);
 });
+
+test("boxes together hold no more than the machine has for them; a box with ordinary requests is served all the same", async () => {
+	const limits = { maxHeldBytes: 10_000, ownHeldBytes: 2000, maxHeldBytesInAll: 7500, clientBodyMs: 300 };
+	const long = (text: string) => ({ ...CHAT, messages: [{ role: "user", content: text.repeat(2000) }] });
+	await using station = await openStation(
+		(exchange) => {
+			if (!JSON.stringify(exchange.body).includes("hold")) return stream(streams.vllm())(exchange);
+		},
+		{ limits: { ...limits, upstreamHeadersMs: 60_000 } },
+	);
+	await using hostile = station.open();
+	await using other = station.open({ boxId: "box_2" });
+	const held = station.ask(hostile.key, long("hold")).catch(() => "cut");
+	await station.upstream.until(() => station.upstream.received.length === 1);
+	expect((await station.ask(other.key, long("ok"))).status).toBe(429);
+	expect((await station.ask(other.key)).status).toBe(200);
+	await hostile.revoke();
+	expect(await held).toBe("cut");
+	expect((await station.ask(other.key, long("ok"))).status).toBe(200);
+});
+
+/** A request that says it is so long, and stops half-way. */
+function halfOfA(url: string, key: string, length: number) {
+	const socket = connect(url);
+	socket.write(
+		`POST /v1/chat/completions HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${key}\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length / 2)}`,
+	);
+	return socket;
+}
+
+/** Whether it has no answer after all that could be answered was. */
+async function isPutOff(asking: Promise<unknown>): Promise<boolean> {
+	return await Promise.race([asking.then(() => false), delay(200, true)]);
+}
 
 test("thousands of slashes in a path cost no more than any other path", async () => {
 	await using station = await openStation(stream(streams.vllm()));
@@ -103,20 +136,31 @@ test("a client that sends its headers or its body drop by drop is cut off", asyn
 	expect(station.calls).toHaveLength(1);
 });
 
-test("a body nested deeper than it can be written again ends its own rollout only", async () => {
+test.each([
+	["deeper than can be written again", "[".repeat(200_000) + "]".repeat(200_000)],
+	["of more values than fit into memory", `[${"[],".repeat(200_000)}0]`],
+	["that only pretends to be a text", `"\\\\",${"[".repeat(1000)}`],
+])("a body %s is refused before it is parsed, and others go on", async (_what, value) => {
 	await using station = await openStation(stream(streams.vllm()));
 	await using tap = station.open();
 	await using other = station.open({ boxId: "box_2" });
-	const depth = 200_000;
-	const body = `{"messages":[],"user":${"[".repeat(depth)}${"]".repeat(depth)}}`;
 	const response = await fetch(`${station.url}/chat/completions`, {
 		method: "POST",
 		headers: { authorization: `Bearer ${tap.key}` },
-		body,
+		body: `{"messages":[],"user":${value}}`,
 	});
 	expect(response.status).toBe(400);
+	expect(await response.text()).toMatch(/the request is (deeper|of more)/);
 	expect(station.upstream.received).toHaveLength(0);
 	expect((await station.ask(other.key)).status).toBe(200);
+});
+
+test("brackets and commas inside a text are just text, however long", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	await using tap = station.open();
+	const messages = [{ role: "user", content: '[{",\\"'.repeat(100_000) }];
+	expect((await station.ask(tap.key, { ...CHAT, messages })).status).toBe(200);
+	expect(station.upstream.received[0]!.body.messages).toEqual(messages);
 });
 
 test("a primed key is answered without any upstream and records nothing, until it is disposed of", async () => {
@@ -154,40 +198,4 @@ test("the agent's key and our own header never go upstream; the endpoint's key d
 	expect(headers.authorization).toBe(`Bearer ${UPSTREAM_KEY}`);
 	expect(headers["x-paddock-agent"]).toBeUndefined();
 	expect(JSON.stringify(headers)).not.toContain(tap.key);
-});
-
-const user = (...content: object[]) => ({ messages: [{ role: "user", content }] });
-
-test.each([
-	["a picture at an address", user({ type: "image_url", image_url: { url: "http://10.0.0.1/x.png" } })],
-	["a file of the engine's machine", user({ type: "video_url", video_url: { url: "file:///etc/passwd" } })],
-	["an address as Anthropic spells it", user({ type: "image", source: { type: "url", url: "https://x/y" } })],
-	[
-		"an address inside a tool's result",
-		user({ type: "tool_result", content: [{ type: "image", source: { type: "url", url: "https://x" } }] }),
-	],
-	[
-		"an address in a response's input",
-		{ input: [{ role: "user", content: [{ type: "input_file", file_url: "https://x" }] }] },
-	],
-	["a search by the provider", { ...CHAT, web_search_options: {} }],
-	["a tool at the provider", { ...CHAT, tools: [{ type: "mcp", server_url: "https://evil.example" }] }],
-])("%s is no way around a box without network", async (_what, body) => {
-	await using station = await openStation(stream(streams.vllm()));
-	await using tap = station.open();
-	const answer = await station.ask(tap.key, body);
-	expect(answer).toMatchObject({ status: 400, text: expect.stringContaining("remote_content") });
-	expect(station.upstream.received).toEqual([]);
-});
-
-test("a picture inside the request, and words about addresses, pass", async () => {
-	await using station = await openStation(stream(streams.vllm()));
-	await using tap = station.open();
-	const picture = { type: "image_url", image_url: { url: "data:image/png;base64,AAAA" } };
-	const words = { type: "text", text: '{"url":"https://example.org"}' };
-	const messages = [
-		...user(picture, words).messages,
-		{ role: "tool", tool_call_id: "1", content: "url: http://x" },
-	];
-	expect((await station.ask(tap.key, { ...CHAT, messages })).status).toBe(200);
 });

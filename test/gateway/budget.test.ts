@@ -2,7 +2,8 @@ import { expect, test } from "vitest";
 import { sse, stream, streams } from "../fakes/replies.ts";
 import { CHAT, openStation, type Station } from "./station.ts";
 
-const turn = (n: number) => ({ ...CHAT, user: `turn ${n}` });
+const saying = (content: string) => ({ ...CHAT, messages: [{ role: "user", content }] });
+const turn = (n: number) => saying(`turn ${n}`);
 
 async function takeTurns(station: Station, key: string, count: number): Promise<number[]> {
 	const statuses: number[] = [];
@@ -95,12 +96,12 @@ test("a context overflow is let through once; a prompt that fits again makes the
 		error: { message: "maximum context length is 10", code: "context_length_exceeded" },
 	});
 	await using station = await openStation((exchange) =>
-		exchange.body.user === "long"
+		JSON.stringify(exchange.body.messages).includes("long")
 			? void exchange.response.writeHead(400).end(overflow)
 			: stream(streams.vllm())(exchange),
 	);
 	await using tap = station.open();
-	const long = { ...CHAT, user: "long" };
+	const long = saying("long");
 	const first = await station.ask(tap.key, long);
 	expect(first).toMatchObject({ status: 400 });
 	expect(first.text).toContain("context_length_exceeded");
@@ -109,9 +110,9 @@ test("a context overflow is let through once; a prompt that fits again makes the
 	);
 	expect(tap.stop).toBeNull();
 	expect((await station.ask(tap.key)).status).toBe(200);
-	expect((await station.ask(tap.key, { ...long, seed: 1 })).text).toContain("context_length_exceeded");
+	expect((await station.ask(tap.key, saying("long 1"))).text).toContain("context_length_exceeded");
 	expect(tap.stop).toBeNull();
-	expect((await station.ask(tap.key, { ...long, seed: 2 })).text).not.toContain("context");
+	expect((await station.ask(tap.key, saying("long 2"))).text).not.toContain("context");
 	expect(tap.stop).toMatchObject({ type: "failure", failure: { code: "context_overflow" } });
 });
 

@@ -47,6 +47,14 @@ test("a streamed call is captured with its ids, logprobs, usage, message and pat
 	expect(tap.counts).toEqual({ calls: 1, promptTokens: 4, completionTokens: 3 });
 });
 
+test("an engine that says its name on the last chunk is known by it", async () => {
+	const named = streams.vllm().replace('"usage":', '"system_fingerprint":"vllm-0.32.0-1ae16e55","usage":');
+	await using station = await openStation(stream(named));
+	await using tap = station.open();
+	await station.ask(tap.key);
+	expect(station.calls[0]?.engine).toBe("vllm-0.32.0-1ae16e55");
+});
+
 test("what the gateway asked for on its own account does not reach the agent", async () => {
 	await using station = await openStation(stream(streams.vllm()));
 	await using tap = station.open();

@@ -4,9 +4,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import { loadConfig } from "../../src/config.ts";
-import { createLog } from "../../src/log.ts";
 import { openPaddock, type Paddock } from "../../src/paddock.ts";
-import { openObservers, type Serving, serve } from "../../src/server/serve.ts";
+import { Metrics, type Serving, serve } from "../../src/server/serve.ts";
 import { example, policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
@@ -18,9 +17,9 @@ let client: Client;
 beforeAll(async () => {
 	const home = await mkdtemp(join(tmpdir(), "paddock-http-"));
 	owned.defer(() => rm(home, { recursive: true, force: true }));
-	const { metrics, watch: watchStore } = owned.use(openObservers({}, createLog()));
+	const metrics = new Metrics();
 	const config = loadConfig({ ...process.env, PADDOCK_HOME: home, PADDOCK_CONCURRENCY: "1" }, home);
-	paddock = owned.use(await openPaddock(config, { watchStore }));
+	paddock = owned.use(await openPaddock(config, { onCommit: (event) => metrics.onEvent(event) }));
 	const worker = await paddock.work();
 	owned.defer(() => worker.drain(0));
 	serving = owned.use(await serve(paddock, { host: "127.0.0.1", port: 0, metrics }));

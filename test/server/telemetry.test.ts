@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { createLog } from "../../src/log.ts";
 import { createApp } from "../../src/server/app.ts";
-import { openObservers } from "../../src/server/observers.ts";
-import { openOtlp } from "../../src/server/otlp.ts";
+import { Metrics } from "../../src/server/metrics.ts";
+import { openOtlp, openTelemetry } from "../../src/server/otlp.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openCollector } from "../fixtures/collector.ts";
 import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
@@ -37,9 +37,9 @@ async function play(store: Store, id: string): Promise<void> {
 }
 
 test("metrics count what happened: outcomes, phases, tokens, latencies, queue and leaks", async () => {
-	await using observers = openObservers({}, createLog());
-	await using paddock = await openIdlePaddock({}, { watchStore: observers.watch });
-	const app = createApp(paddock, { metrics: observers.metrics });
+	const metrics = new Metrics();
+	await using paddock = await openIdlePaddock({}, { onCommit: (event) => metrics.onEvent(event) });
+	const app = createApp(paddock, { metrics });
 	const client = clientOf(app);
 	const { rollouts } = await client.submit({ ...request(), n: 3 });
 	await play(paddock.store, rollouts[0]!.id);
@@ -70,17 +70,31 @@ test("metrics count what happened: outcomes, phases, tokens, latencies, queue an
 		expect(line).toMatch(/^(# (HELP|TYPE) \w+ .+|\w+(\{.*\})? [\d.e+-]+)$/);
 });
 
+test("an aborted rollout is counted whoever ends it: the abort, the next attempt, or the worker that gave it back", async () => {
+	const metrics = new Metrics();
+	await using paddock = await openIdlePaddock({}, { onCommit: (event) => metrics.onEvent(event) });
+	const { rollouts } = await clientOf(createApp(paddock)).submit({ ...request(), n: 3 });
+	const [waiting, orphaned, handedBack] = rollouts.map(({ id }) => id) as [string, string, string];
+	for (const id of [orphaned, handedBack]) await paddock.store.begin(id, "w1");
+	for (const id of [waiting, orphaned, handedBack]) await paddock.abort({ id });
+	expect(await paddock.store.begin(orphaned, "w2")).toBeNull();
+	const failure = { boundary: "sandbox" as const, code: "box_lost", message: "gone", retryable: true };
+	await paddock.store.requeue(handedBack, 1, failure);
+	expect((await paddock.status()).rollouts.done).toBe(3);
+	expect(await metrics.render(paddock)).toContain('paddock_rollouts_ended_total{outcome="aborted"} 3');
+});
+
 test("a collector gets one trace: a span for each attempt, below it phases, below those calls", async () => {
 	await using collector = await openCollector();
 	const env = {
 		OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/`,
 		OTEL_EXPORTER_OTLP_HEADERS: "x-team=rl%20lab,other=1",
 	};
-	const observers = openObservers(env, createLog());
-	await using paddock = await openIdlePaddock({}, { watchStore: observers.watch });
+	const telemetry = openTelemetry(env, createLog())!;
+	await using paddock = await openIdlePaddock({}, { onCommit: (event) => telemetry.onEvent(event) });
 	const { rollouts } = await clientOf(createApp(paddock)).submit(request());
 	await play(paddock.store, rollouts[0]!.id);
-	await observers[Symbol.asyncDispose]();
+	await telemetry[Symbol.asyncDispose]();
 
 	const { spans } = collector;
 	expect(collector.headers[0]).toMatchObject({ url: "/v1/traces", "x-team": "rl lab", other: "1" });

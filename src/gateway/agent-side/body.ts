@@ -1,48 +1,118 @@
+import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import type { GatewayLimits } from "../limits.ts";
 import { isObject, type JsonObject } from "../protocols/protocol.ts";
-import type { BodyShare } from "./body-memory.ts";
+import type { BodyMemory, BodyShare } from "./body-memory.ts";
+import { JsonMeter } from "./json-meter.ts";
+import type { JsonParser } from "./json-parser.ts";
 import { Refusal } from "./refusal.ts";
 
-/** The whole body, within a size and a time, and within what its box may hold. */
-export function readBody(
+/** A request's body, and the memory it takes until it is disposed of. */
+export interface Body extends Disposable {
+	json: JsonObject;
+	/** The same for the same bytes. */
+	digest: string;
+}
+
+export interface BodyReader {
+	memory: BodyMemory;
+	parser: JsonParser;
+	limits: GatewayLimits;
+}
+
+/** Smaller ones are parsed sooner than they are handed to a thread. */
+const ASIDE_BYTES = 256 * 1024;
+
+/** The whole body, within a size, a complexity and a time, and within what its box may hold. */
+export async function readBody(
 	request: IncomingMessage,
-	maxBytes: number,
-	timeoutMs: number,
-	share: BodyShare,
-): Promise<Buffer> {
-	const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-	const tooLarge = () => new Refusal(413, "bad_request", `the request is larger than ${maxBytes} bytes`);
-	if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Promise.reject(tooLarge());
-	const timer = setTimeout(
-		() => reject(new Refusal(408, "bad_request", "the request did not arrive in time")),
-		timeoutMs,
-	);
+	box: object,
+	{ memory, parser, limits }: BodyReader,
+): Promise<Body> {
+	const { maxBodyBytes, clientBodyMs } = limits;
+	const declared = Number(request.headers["content-length"] ?? maxBodyBytes);
+	if (declared > maxBodyBytes) throw tooLarge(maxBodyBytes);
+	const clock = AbortSignal.timeout(clientBodyMs);
+	const share = await reserve(request, box, declared, memory, clock);
+	try {
+		const { bytes, digest } = await collect(request, limits, clock);
+		share.keepOnly(bytes.length);
+		const json = bytes.length > ASIDE_BYTES ? await parser.parse(bytes) : parseJson(bytes);
+		if (!isObject(json)) throw new Refusal(400, "bad_request", "the request is not a JSON object");
+		return { json, digest, [Symbol.dispose]: () => share[Symbol.dispose]() };
+	} catch (error) {
+		share[Symbol.dispose]();
+		throw error;
+	}
+}
+
+async function reserve(
+	request: IncomingMessage,
+	box: object,
+	bytes: number,
+	memory: BodyMemory,
+	clock: AbortSignal,
+): Promise<BodyShare> {
+	const gone = new AbortController();
+	const onClose = () => gone.abort(brokeOff());
+	request.once("close", onClose);
+	try {
+		return await memory.reserve(box, bytes, AbortSignal.any([clock, gone.signal]));
+	} catch (error) {
+		if (error instanceof Refusal) throw error;
+		throw new Refusal(429, "too_many_calls", "Too much at once.", { "retry-after": "1" });
+	} finally {
+		request.off("close", onClose);
+	}
+}
+
+function collect(
+	request: IncomingMessage,
+	limits: GatewayLimits,
+	clock: AbortSignal,
+): Promise<{ bytes: Buffer; digest: string }> {
+	const { promise, resolve, reject } = Promise.withResolvers<{ bytes: Buffer; digest: string }>();
+	const meter = new JsonMeter(limits);
+	const hash = createHash("sha256");
 	const chunks: Buffer[] = [];
 	let size = 0;
-	request.on("data", (chunk: Buffer) => {
+	const onData = (chunk: Buffer) => {
 		size += chunk.length;
-		if (size > maxBytes) reject(tooLarge());
-		else if (share.add(chunk.length)) chunks.push(chunk);
-		else reject(new Refusal(429, "too_many_calls", "Too much at once.", { "retry-after": "1" }));
-	});
-	request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
-	const onBroken = () => {
-		if (!request.complete) reject(new Refusal(400, "bad_request", "the request broke off"));
+		if (size > limits.maxBodyBytes) return reject(tooLarge(limits.maxBodyBytes));
+		try {
+			meter.push(chunk);
+		} catch (error) {
+			return reject(error);
+		}
+		hash.update(chunk);
+		chunks.push(chunk);
 	};
-	request.once("error", onBroken);
-	request.once("close", onBroken);
+	const onEnd = () => resolve({ bytes: Buffer.concat(chunks), digest: hash.digest("base64") });
+	const onBroken = () => {
+		if (!request.complete) reject(brokeOff());
+	};
+	const onLate = () => reject(new Refusal(408, "bad_request", "the request did not arrive in time"));
+	request.on("data", onData).once("end", onEnd).once("error", onBroken).once("close", onBroken);
+	clock.addEventListener("abort", onLate);
 	return promise.finally(() => {
-		clearTimeout(timer);
-		request.removeAllListeners("data");
+		request.off("data", onData).off("end", onEnd).off("close", onBroken);
+		clock.removeEventListener("abort", onLate);
 	});
 }
 
-export function parseBody(bytes: Buffer): JsonObject {
+/** Undefined for what is no JSON. */
+export function parseJson(bytes: Uint8Array): unknown {
 	try {
-		const value: unknown = JSON.parse(bytes.toString("utf8"));
-		if (isObject(value)) return value;
+		return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"));
 	} catch {
-		// Falls through to the one error for both.
+		return undefined;
 	}
-	throw new Refusal(400, "bad_request", "the request is not a JSON object");
+}
+
+function tooLarge(maxBytes: number): Refusal {
+	return new Refusal(413, "bad_request", `the request is larger than ${maxBytes} bytes`);
+}
+
+function brokeOff(): Refusal {
+	return new Refusal(400, "bad_request", "the request broke off");
 }

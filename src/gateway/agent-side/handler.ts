@@ -9,10 +9,11 @@ import type { GatewayLog } from "../log.ts";
 import type { Protocol } from "../protocols/protocol.ts";
 import { COMMON_PROTOCOL, protocolAt } from "../protocols/protocols.ts";
 import { type AgentRequest, relay } from "../relay.ts";
-import { refuseReaching } from "../remote.ts";
 import type { RolloutTap } from "../tap.ts";
-import { parseBody, readBody } from "./body.ts";
-import { BodyMemory, type BodyShare } from "./body-memory.ts";
+import { admit } from "./admit.ts";
+import { type Body, readBody } from "./body.ts";
+import { BodyMemory } from "./body-memory.ts";
+import { JsonParser } from "./json-parser.ts";
 import { type KeyHolder, type KeyRing, keyOf } from "./keys.ts";
 import { answerPriming } from "./prime.ts";
 import { originOf } from "./purpose.ts";
@@ -30,12 +31,18 @@ export interface HandlerParts {
 }
 
 /** Who is it, what do they want, may they: then the relay takes over. */
-export class Handler {
+export class Handler implements AsyncDisposable {
 	readonly #parts: HandlerParts;
-	readonly #memories = new WeakMap<KeyHolder, BodyMemory>();
+	readonly #memory: BodyMemory;
+	readonly #parser = new JsonParser();
 
 	constructor(parts: HandlerParts) {
 		this.#parts = parts;
+		this.#memory = new BodyMemory(parts.limits);
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await this.#parser[Symbol.asyncDispose]();
 	}
 
 	async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -61,8 +68,9 @@ export class Handler {
 		if (!protocol) throw new Refusal(404, "not_found", `There is nothing at ${path}.`);
 		if (request.method !== "POST")
 			throw new Refusal(405, "method_not_allowed", "Only POST is answered here.");
-		using share = this.#memoryOf(holder).open();
-		const read = await this.#read(request, protocol, share);
+		const { limits } = this.#parts;
+		using body = await readBody(request, holder, { memory: this.#memory, parser: this.#parser, limits });
+		const read = toAgentRequest(request, protocol, body);
 		if (holder.type === "prime") return answerPriming(read, response);
 		await this.#converse(read, response, holder.tap);
 	}
@@ -74,21 +82,6 @@ export class Handler {
 		if (!holder)
 			throw new Refusal(401, "invalid_api_key", "The request carries a key that is not good here.");
 		return holder;
-	}
-
-	#memoryOf(holder: KeyHolder): BodyMemory {
-		const known = this.#memories.get(holder) ?? new BodyMemory(this.#parts.limits.maxHeldBytes);
-		this.#memories.set(holder, known);
-		return known;
-	}
-
-	async #read(request: IncomingMessage, protocol: Protocol, share: BodyShare): Promise<AgentRequest> {
-		const { maxBodyBytes, clientBodyMs } = this.#parts.limits;
-		const bytes = await readBody(request, maxBodyBytes, clientBodyMs, share);
-		const body = parseBody(bytes);
-		refuseReaching(body);
-		const origin = originOf(request.headers, body, protocol);
-		return { key: RequestLedger.keyOf(origin, bytes), protocol, headers: request.headers, origin, body };
 	}
 
 	async #converse(read: AgentRequest, response: ServerResponse, tap: RolloutTap): Promise<void> {
@@ -125,6 +118,13 @@ export class Handler {
 		const close = request.complete ? {} : { connection: "close" };
 		sendJson(response, status, body, { ...refusal.headers, ...close });
 	}
+}
+
+function toAgentRequest(request: IncomingMessage, protocol: Protocol, { json, digest }: Body): AgentRequest {
+	const { headers } = request;
+	const { body, leftOut } = admit(json, protocol);
+	const origin = originOf(headers, body, protocol);
+	return { key: RequestLedger.keyOf(origin, digest), protocol, headers, origin, body, leftOut };
 }
 
 function pathOf(request: IncomingMessage): string {

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import type { Origin } from "./purpose.ts";
 
 /** What is remembered of a request: no content, only how it went. */
@@ -18,9 +17,8 @@ export class RequestLedger {
 	readonly #entries = new Map<string, Entry>();
 	readonly #lastDelivered = new Map<string, string>();
 
-	static keyOf(origin: Origin, body: Buffer): string {
-		const hash = createHash("sha256").update(`${origin.sessionId}\n${origin.purpose}\n`).update(body);
-		return hash.digest("base64");
+	static keyOf(origin: Origin, digest: string): string {
+		return `${origin.sessionId}\n${origin.purpose}\n${digest}`;
 	}
 
 	/** Index of the undelivered call that this one repeats. */

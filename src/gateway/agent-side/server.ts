@@ -32,6 +32,7 @@ class HttpGateway implements Gateway {
 	readonly #listeners: TcpServer[] = [];
 	readonly #dispatcher: Agent;
 	readonly #engines: EngineBook;
+	readonly #handler: Handler;
 	readonly #server: Server;
 
 	constructor(limits: GatewayLimits, log: GatewayLog) {
@@ -45,7 +46,7 @@ class HttpGateway implements Gateway {
 			maxHeaderSize: 64 * 1024,
 		});
 		this.#engines = new EngineBook(this.#dispatcher);
-		const handler = new Handler({
+		this.#handler = new Handler({
 			keys: this.#keys,
 			engines: this.#engines,
 			dispatcher: this.#dispatcher,
@@ -59,7 +60,7 @@ class HttpGateway implements Gateway {
 		this.#server.requestTimeout = 0;
 		// Tools may run for minutes between two calls; the connection dies with its box anyway.
 		this.#server.keepAliveTimeout = 600_000;
-		this.#server.on("request", (request, response) => void handler.handle(request, response));
+		this.#server.on("request", (request, response) => void this.#handler.handle(request, response));
 		this.#server.on("clientError", (error: Error & { code?: string }, socket) =>
 			this.#turnAway(error, socket),
 		);
@@ -108,6 +109,7 @@ class HttpGateway implements Gateway {
 		for (const listener of this.#listeners) listener.close();
 		for (const connection of this.#connections.keys()) connection.destroy();
 		this.#server.close();
+		await this.#handler[Symbol.asyncDispose]();
 		await this.#dispatcher.destroy();
 	}
 

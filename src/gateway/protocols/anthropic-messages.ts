@@ -1,6 +1,7 @@
 import type { Usage } from "../../model/call.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
 import { emptyStream, faultOfErrorEvent, parseEventData, truncatedStream } from "./event-data.ts";
+import { messagesShape } from "./messages-shape.ts";
 import { toBearer } from "./openai.ts";
 import {
 	type EngineAnswer,
@@ -19,6 +20,8 @@ import { TokenColumns } from "./tokens.ts";
 export const messages: Protocol = {
 	name: "messages",
 	path: "/messages",
+	shape: messagesShape,
+	conversationField: "messages",
 	carriesTokens: false,
 	sampling: ["temperature", "top_p", "top_k"],
 	takesSeed: false,

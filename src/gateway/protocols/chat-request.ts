@@ -1,16 +1,14 @@
 import { DIALECTS } from "../engines/dialect.ts";
 import type { PatchInput } from "../patch.ts";
 import type { RequestDraft } from "../request-draft.ts";
-import { isObject, toArray, toCount } from "./protocol.ts";
+import { isObject, type JsonObject, toArray } from "./protocol.ts";
 
 /** What an engine is told over chat completions so that it hands out tokens, and takes what the agent wrote. */
 export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams: boolean): void {
 	const dialect = DIALECTS[input.dialect];
-	if (toCount(input.body.n) > 1) draft.remove("n");
 	if (toArray(input.body.tools).length === 0) draft.remove("tool_choice");
 	if (engineStreams) {
-		const options = isObject(input.body.stream_options) ? input.body.stream_options : {};
-		if (options.include_usage !== true) draft.set("stream_options", { ...options, include_usage: true });
+		if (!asksForUsage(input.body)) draft.set("stream_options", { include_usage: true });
 	} else {
 		if (input.body.stream === true) draft.set("stream", false);
 		draft.remove("stream_options");
@@ -21,11 +19,13 @@ export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams:
 	}
 	if (draft.body.logprobs !== true) draft.remove("top_logprobs");
 	if (input.captures) for (const [field, value] of Object.entries(dialect.flags)) draft.set(field, value);
-	if (dialect.templates && (input.sampling.disableThinking ?? input.endpoint.disableThinking)) {
-		const kwargs = isObject(input.body.chat_template_kwargs) ? input.body.chat_template_kwargs : {};
-		draft.set("chat_template_kwargs", { ...kwargs, enable_thinking: false });
-	}
+	if (dialect.templates && (input.sampling.disableThinking ?? input.endpoint.disableThinking))
+		draft.set("chat_template_kwargs", { enable_thinking: false });
 	if (dialect.replaysReasoning) mirrorReasoning(draft);
+}
+
+export function asksForUsage(body: JsonObject): boolean {
+	return isObject(body.stream_options) && body.stream_options.include_usage === true;
 }
 
 /** Agents replay thinking under one name, engines read it under another: say it under both. */

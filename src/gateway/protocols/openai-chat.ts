@@ -3,6 +3,7 @@ import { SAMPLING_NAMES } from "../../model/sampling.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
 import { ChatMessage } from "./chat-message.ts";
 import { patchChat } from "./chat-request.ts";
+import { chatShape } from "./chat-shape.ts";
 import { cutField } from "./cut.ts";
 import { emptyStream, faultOfErrorEvent, parseEventData, truncatedStream } from "./event-data.ts";
 import { toBearer, toOpenAiError, toOpenAiUsage } from "./openai.ts";
@@ -26,6 +27,8 @@ const DONE = "data: [DONE]\n\n";
 export const chat: Protocol = {
 	name: "chat",
 	path: "/chat/completions",
+	shape: chatShape,
+	conversationField: "messages",
 	carriesTokens: true,
 	sampling: SAMPLING_NAMES,
 	takesSeed: true,
@@ -140,8 +143,9 @@ class ChatAnswer implements EngineAnswer {
 		if (this.model === null) {
 			this.model = toText(chunk.model);
 			this.#id = toText(chunk.id) ?? this.#id;
-			this.engine = toText(chunk.system_fingerprint);
 		}
+		// vLLM says it on the last chunk, others on every one.
+		this.engine ??= toText(chunk.system_fingerprint);
 		if (Array.isArray(chunk.prompt_token_ids)) this.tokens.promptIds = chunk.prompt_token_ids as number[];
 	}
 
@@ -168,10 +172,10 @@ class ChatAnswer implements EngineAnswer {
 	/** What only we asked for and is there. */
 	#toHide(chunk: JsonObject, choice: unknown): string[] {
 		const fields: string[] = [];
-		if (this.#hidden.ids && chunk.prompt_token_ids !== undefined) fields.push("prompt_token_ids");
+		if (chunk.prompt_token_ids !== undefined) fields.push("prompt_token_ids");
 		if (!isObject(choice)) return fields;
-		if (this.#hidden.logprobs && choice.logprobs !== undefined) fields.push("logprobs");
-		if (this.#hidden.ids) for (const field of ID_FIELDS) if (choice[field] !== undefined) fields.push(field);
+		if (choice.logprobs !== undefined) fields.push("logprobs");
+		for (const field of ID_FIELDS) if (choice[field] !== undefined) fields.push(field);
 		return fields;
 	}
 

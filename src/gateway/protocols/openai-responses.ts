@@ -11,6 +11,7 @@ import {
 	toArray,
 	toText,
 } from "./protocol.ts";
+import { responsesShape } from "./responses-shape.ts";
 import type { SseEvent } from "./sse.ts";
 import { TokenColumns } from "./tokens.ts";
 
@@ -18,6 +19,8 @@ import { TokenColumns } from "./tokens.ts";
 export const responses: Protocol = {
 	name: "responses",
 	path: "/responses",
+	shape: responsesShape,
+	conversationField: "input",
 	carriesTokens: false,
 	sampling: ["temperature", "top_p"],
 	takesSeed: false,

@@ -2,15 +2,14 @@ import type { ModelCall, Usage } from "../../model/call.ts";
 import type { SamplingName } from "../../model/sampling.ts";
 import type { PatchInput } from "../patch.ts";
 import type { RequestDraft } from "../request-draft.ts";
+import type { Rule } from "./shape.ts";
 import type { SseEvent } from "./sse.ts";
 import type { TokenColumns } from "./tokens.ts";
 
 export type JsonObject = Record<string, unknown>;
 
-/** What the agent did not ask for and therefore must not see. */
+/** What the agent did not ask for and therefore must not see; ids and logprobs it never sees. */
 export interface Hidden {
-	logprobs: boolean;
-	ids: boolean;
 	usage: boolean;
 }
 
@@ -56,6 +55,10 @@ export interface Protocol {
 	name: ModelCall["protocol"];
 	/** Below the base URL, here and upstream. */
 	path: string;
+	/** What a box may send. */
+	shape: Rule;
+	/** Where the conversation stands; a request without it is none. */
+	conversationField: string;
 	/** Engines hand out ids and logprobs over it. Without them a call can be judged but not trained on. */
 	carriesTokens: boolean;
 	/** What a rollout may ask of the sampling. */

@@ -82,7 +82,7 @@ class AnswerReceiver implements Receiver {
 		if (this.#streams) return this.#stream(chunk);
 		this.#reception.draft.firstByteMs ??= Date.now() - this.#reception.draft.startedAt;
 		this.#bodyBytes += chunk.length;
-		const limit = this.#isError ? MAX_ERROR_BYTES : this.#reception.limits.maxBodyBytes;
+		const limit = this.#isError ? MAX_ERROR_BYTES : this.#reception.limits.maxAnswerBytes;
 		if (this.#bodyBytes <= limit) this.#body.push(chunk);
 		else if (!this.#isError)
 			throw new UpstreamFault("provider_malformed", "the model endpoint's answer is too large");

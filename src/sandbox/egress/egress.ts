@@ -1,8 +1,9 @@
-import { lookup } from "node:dns/promises";
+import { Resolver } from "node:dns/promises";
 import http from "node:http";
-import net, { BlockList } from "node:net";
+import net from "node:net";
 import { networkInterfaces } from "node:os";
 import type { Duplex } from "node:stream";
+import { isPublicAddress, type Subnet } from "../../model/addresses.ts";
 import type { Network } from "../../model/task.ts";
 
 /** What a box asked the network for, and the answer. */
@@ -16,8 +17,10 @@ export interface NetworkAsk {
 
 export interface EgressOptions {
 	network: Exclude<Network, "none">;
-	/** Name → addresses. */
+	/** Name → addresses; by default the name servers are asked. */
 	resolve?: (host: string) => Promise<string[]>;
+	/** Instead of this machine's. */
+	nameServers?: string[];
 	dial?: (address: string, port: number) => net.Socket;
 }
 
@@ -25,6 +28,7 @@ const MAX_ASKS = 500;
 /** Of one box at a time: each costs the host two descriptors. */
 const MAX_CONNECTIONS = 256;
 const DIAL_TIMEOUT_MS = 15_000;
+const NAME_TIMEOUT_MS = 3_000;
 const WEB_PORTS = [80, 443];
 
 /**
@@ -37,10 +41,13 @@ export class Egress implements AsyncDisposable {
 	readonly #options: EgressOptions;
 	readonly #server: http.Server;
 	readonly #sockets = new Set<Duplex>();
+	/** Asks the name servers itself: the system's own way takes one of few threads, and all of this process wait for it. */
+	readonly #names = new Resolver({ timeout: NAME_TIMEOUT_MS, tries: 2 });
 	#connections = 0;
 
 	constructor(options: EgressOptions) {
 		this.#options = options;
+		if (options.nameServers !== undefined) this.#names.setServers(options.nameServers);
 		// Both ends are hostile: whatever one of them makes fail costs it its own connection and nothing else.
 		this.#server = http.createServer((request, response) => {
 			this.#forward(request, response).catch(() => response.destroy());
@@ -65,6 +72,7 @@ export class Egress implements AsyncDisposable {
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
+		this.#names.cancel();
 		for (const socket of this.#sockets) socket.destroy();
 	}
 
@@ -77,14 +85,19 @@ export class Egress implements AsyncDisposable {
 			return;
 		}
 		const outside = this.#dial(address, target.port);
+		const refuse = () => socket.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n");
+		outside.once("error", refuse);
 		outside.once("connect", () => {
+			outside.removeListener("error", refuse);
 			socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
 			if (head.length > 0) outside.write(head);
 			socket.pipe(outside);
 			outside.pipe(socket);
+			// What it said before it hung up in order may still be on its way to a box that reads slowly.
+			outside.once("close", () => {
+				if (!outside.readableEnded) socket.destroy();
+			});
 		});
-		outside.on("error", () => socket.end("HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\n\r\n"));
-		outside.on("close", () => socket.destroy());
 		socket.on("close", () => outside.destroy());
 		socket.on("error", () => outside.destroy());
 	}
@@ -129,8 +142,9 @@ export class Egress implements AsyncDisposable {
 			return this.#note(host, port, "not on the allowlist", null);
 		const addresses = await this.#resolve(host);
 		if (addresses.length === 0) return this.#note(host, port, "no such name", null);
-		const bad = addresses.find((address) => !isPublic(address));
-		if (bad !== undefined) return this.#note(host, port, "not a public address", null);
+		const near = ownSubnets();
+		if (!addresses.every((address) => isPublicAddress(address, near)))
+			return this.#note(host, port, "not a public address", null);
 		return this.#note(host, port, "allowed", addresses[0]!);
 	}
 
@@ -146,8 +160,8 @@ export class Egress implements AsyncDisposable {
 	async #resolve(host: string): Promise<string[]> {
 		if (net.isIP(host) !== 0) return [host];
 		if (this.#options.resolve !== undefined) return this.#options.resolve(host);
-		const found = await lookup(host, { all: true }).catch(() => []);
-		return found.map(({ address }) => address);
+		const [v4, v6] = await Promise.allSettled([this.#names.resolve4(host), this.#names.resolve6(host)]);
+		return [v4, v6].flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
 	}
 
 	#dial(address: string, port: number): net.Socket {
@@ -177,44 +191,10 @@ export function isListed(network: Exclude<Network, "none">, host: string, port: 
 	});
 }
 
-/** Neither this machine, nor its neighbours, nor anything that is not plain unicast. */
-export function isPublic(address: string): boolean {
-	const family = net.isIP(address);
-	if (family === 0 || address.includes("%")) return false;
-	if (family === 4) return !RESERVED_V4.check(address, "ipv4") && !isOwn(address);
-	const inner = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
-	if (inner !== undefined) return isPublic(inner);
-	return !RESERVED_V6.check(address, "ipv6") && !isOwn(address);
-}
-
-/** One address has many spellings in v6. */
-function isOwn(address: string): boolean {
-	const family = net.isIPv6(address) ? "ipv6" : "ipv4";
-	const own = new BlockList();
-	for (const entry of Object.values(networkInterfaces()).flatMap((list) => list ?? []))
-		if (entry.family.toLowerCase() === family) own.addAddress(entry.address, family);
-	return own.check(address, family);
-}
-
-// Two lists, since a list of v6 ranges also matches v4 addresses in their mapped form.
-const RESERVED_V4 = blockList("ipv4", [
-	...["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12"],
-	...["192.0.0.0/24", "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24"],
-	...["203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4"],
-]);
-// Every range that can carry a v4 address inside is closed with the rest: ::/8, 64:ff9b::/16, 2001::/23, 2002::/16.
-const RESERVED_V6 = blockList("ipv6", [
-	...["::/8", "64:ff9b::/16", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16", "fc00::/7"],
-	...["fe80::/10", "fec0::/10", "ff00::/8"],
-]);
-
-function blockList(family: "ipv4" | "ipv6", ranges: string[]): BlockList {
-	const list = new BlockList();
-	for (const range of ranges) {
-		const [address = "", bits] = range.split("/");
-		list.addSubnet(address, Number(bits), family);
-	}
-	return list;
+/** The networks this machine is in, as they are now. */
+function ownSubnets(): Subnet[] {
+	const interfaces = Object.values(networkInterfaces()).flatMap((list) => list ?? []);
+	return interfaces.map(({ address, cidr }) => ({ address, prefix: Number(cidr?.split("/")[1] ?? 128) }));
 }
 
 /** What concerns one connection only ends with it; handed on, some of it makes Node throw. */
