@@ -1,13 +1,13 @@
 import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import { RolloutRequest } from "../model/request.ts";
 import type { Task } from "../model/task.ts";
 import { checkTask } from "../task/check.ts";
-import { loadTasks } from "../task/load.ts";
+import { type Loaded, loadEach } from "../task/load.ts";
 import type { Command } from "./command.ts";
 import { type Console, printLine } from "./console.ts";
 import { warnOn } from "./open.ts";
-import { openLocalRunner, type Runner } from "./run/runner.ts";
+import { openLocalRunner } from "./run/runner.ts";
+import { isTrustworthy, type Trial, tryTask } from "./task-trial.ts";
 import { plural, showReward } from "./terminal/figures.ts";
 import { printable } from "./terminal/style.ts";
 
@@ -15,8 +15,8 @@ export const taskCheck: Command = {
 	name: "task check",
 	operands: "<task|folder>…",
 	summary: "read tasks and say what is wrong or missing; with --run also try them",
-	details: `Exit code 2 with file and line when a task cannot be read, 1 when --run finds one that cannot be trusted: its
-own solution must earn 1, and doing nothing must earn less.`,
+	details: `Every problem of every task is said, not only the first. Exit code 2 when a task cannot be read, 1 when one cannot
+work as it stands, or when --run finds one that cannot be trusted: its own solution must earn 1, and doing nothing less.`,
 	options: {
 		run: { help: "run each task with the policies oracle and noop" },
 		json: { help: "one JSON object per task" },
@@ -30,64 +30,74 @@ own solution must earn 1, and doing nothing must earn less.`,
 	],
 	async run(args, console) {
 		if (args.operands.length === 0) throw new UsageError("Which task? Name its folder.", "no_task");
-		const tasks = await loadTasks(args.operands);
-		const tried = args.has("run") ? await tryAll(tasks, console) : null;
-		for (const task of tasks) {
-			const remarks = checkTask(task).map((warning) => warning.message);
-			const trial = tried?.get(task.id);
-			if (args.has("json"))
-				printLine(console.stdout, JSON.stringify({ task_id: task.id, remarks, ...trial }));
-			else printTask(task, remarks, trial, console);
-		}
-		return [...(tried?.values() ?? [])].every(isTrustworthy) ? 0 : 1;
+		const checks: Check[] = [];
+		for await (const loaded of loadEach(args.operands)) checks.push(toCheck(loaded));
+		const report = (check: Check, trial: Trial | null) => {
+			if (args.has("json")) printLine(console.stdout, JSON.stringify(toJson(check, trial)));
+			else printCheck(check, trial, console);
+		};
+		const tried = args.has("run") ? await tryAll(checks, console, report) : [];
+		if (!args.has("run")) for (const check of checks) report(check, null);
+		if (checks.some((check) => check.task === null)) return 2;
+		const isSound = checks.every((check) => check.problems.length === 0) && tried.every(isTrustworthy);
+		return isSound ? 0 : 1;
 	},
 };
 
-/** The rewards of the task's own solution and of doing nothing; null when there was none. */
-interface Trial {
-	oracle: number | null;
-	noop: number | null;
+interface Check {
+	name: string;
+	task: Task | null;
+	/** It cannot be read, or cannot work like this. */
+	problems: string[];
+	/** It may be meant like this. */
+	remarks: string[];
 }
 
-function isTrustworthy(trial: Trial): boolean {
-	return trial.oracle === 1 && trial.noop !== null && trial.noop < 1;
+function toCheck({ folder, task, fault }: Loaded): Check {
+	if (task === null) return { name: folder, task, problems: fault.message.split("\n"), remarks: [] };
+	const findings = checkTask(task);
+	const messages = (isProblem: boolean) =>
+		findings.filter((finding) => finding.isProblem === isProblem).map((finding) => finding.message);
+	return { name: task.id, task, problems: messages(true), remarks: messages(false) };
 }
 
-async function tryAll(tasks: readonly Task[], console: Console): Promise<Map<string, Trial>> {
+/** Each is reported as soon as it is known. What cannot work is not tried. */
+async function tryAll(
+	checks: readonly Check[],
+	console: Console,
+	report: (check: Check, trial: Trial | null) => void,
+): Promise<Trial[]> {
 	const config = loadConfig(console.env, console.directory);
 	await using runner = await openLocalRunner(config, warnOn(console));
 	await runner.start();
-	const trials = await Promise.all(
-		tasks.map(async (task): Promise<[string, Trial]> => {
-			const rewards = ["oracle", "noop"].map((policy) =>
-				rewardOf(
-					RolloutRequest.parse({ task, endpoint: { type: "policy", policy }, sandbox: config.sandbox }),
-					runner,
-				),
-			);
-			const [oracle = null, noop = null] = await Promise.all(rewards);
-			return [task.id, { oracle, noop }];
-		}),
-	);
-	return new Map(trials);
+	const trials = checks.map(async (check) => {
+		const { task } = check;
+		const isTried = task !== null && check.problems.length === 0;
+		const say = (text: string) => printLine(console.stderr, `${printable(check.name)}: ${text}`);
+		const trial = isTried ? await tryTask(task, config.sandbox, runner, say) : null;
+		report(check, trial);
+		return trial;
+	});
+	return (await Promise.all(trials)).filter((trial) => trial !== null);
 }
 
-async function rewardOf(request: RolloutRequest, runner: Runner): Promise<number | null> {
-	for await (const { id } of runner.submit([request], 1)) {
-		for await (const event of runner.follow(id)) if (event.type === "rollout-end") return event.reward;
-	}
-	return null;
+function toJson({ name, task, problems, remarks }: Check, trial: Trial | null): object {
+	const tried = trial && { oracle: trial.oracle.reward, noop: trial.noop.reward };
+	const rollouts = trial && { oracle: trial.oracle.rolloutId, noop: trial.noop.rolloutId };
+	return { task_id: task?.id ?? name, problems, remarks, ...tried, rollouts, reasons: trial?.reasons ?? [] };
 }
 
-function printTask(task: Task, remarks: readonly string[], trial: Trial | undefined, console: Console): void {
-	printLine(console.stdout, `${printable(task.id)}: ${describe(task)}`);
+function printCheck(check: Check, trial: Trial | null, console: Console): void {
+	const { name, task, problems, remarks } = check;
+	printLine(console.stdout, `${printable(name)}: ${task === null ? "cannot be read" : describe(task)}`);
+	for (const problem of problems) printLine(console.stdout, `  PROBLEM: ${printable(problem)}`);
 	for (const remark of remarks) printLine(console.stdout, `  note: ${printable(remark)}`);
-	if (trial === undefined) return;
-	const verdict = isTrustworthy(trial) ? "ok" : "NOT TO BE TRUSTED";
-	printLine(
-		console.stdout,
-		`  ${verdict}: its solution earns ${showReward(trial.oracle)}, doing nothing ${showReward(trial.noop)}`,
-	);
+	if (trial === null) return;
+	const { oracle, noop } = trial;
+	const trust = isTrustworthy(trial) ? "ok" : "NOT TO BE TRUSTED";
+	const earned = `its solution earns ${showReward(oracle.reward)}, doing nothing ${showReward(noop.reward)}`;
+	printLine(console.stdout, `  ${trust}: ${earned}`);
+	for (const reason of trial.reasons) printLine(console.stdout, `  ${printable(reason)}`);
 }
 
 function describe(task: Task): string {

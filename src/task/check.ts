@@ -1,17 +1,26 @@
 import { HOME, type SolutionStep, type Task, TESTS_DIR } from "../model/task.ts";
+import { checkFiles } from "./check-files.ts";
 
 /** Something that can be read but will surprise, with what to do about it. */
-export interface TaskWarning {
+export interface TaskFinding {
 	code: string;
 	message: string;
+	/** It cannot work like this; otherwise it may be meant. */
+	isProblem: boolean;
 }
 
 /** What is wrong with a task as far as reading it tells. Running it under oracle, noop and the cheats tells the rest. */
-export function checkTask(task: Task): TaskWarning[] {
-	return [...checkVerify(task), ...checkTests(task), ...checkSolution(task), ...checkLimits(task)];
+export function checkTask(task: Task): TaskFinding[] {
+	return [
+		...checkVerify(task),
+		...checkTests(task),
+		...checkFiles(task),
+		...checkSolution(task),
+		...checkLimits(task),
+	];
 }
 
-function* checkVerify(task: Task): Iterable<TaskWarning> {
+function* checkVerify(task: Task): Iterable<TaskFinding> {
 	const hasScript = task.tests.some((file) => file.path === "test.sh");
 	if (task.verify.length === 0 && !hasScript) {
 		const why = task.tests.length > 0 ? "its tests are never run" : "nothing verifies it";
@@ -34,7 +43,7 @@ function* checkVerify(task: Task): Iterable<TaskWarning> {
 	}
 }
 
-function* checkTests(task: Task): Iterable<TaskWarning> {
+function* checkTests(task: Task): Iterable<TaskFinding> {
 	const hidden = new Set(task.tests.filter((file) => file.content.trim() !== "").map((file) => file.content));
 	for (const file of task.files) {
 		if (file.path.startsWith(`${TESTS_DIR}/`)) {
@@ -56,7 +65,7 @@ function* checkTests(task: Task): Iterable<TaskWarning> {
 	}
 }
 
-function* checkSolution(task: Task): Iterable<TaskWarning> {
+function* checkSolution(task: Task): Iterable<TaskFinding> {
 	if (task.solution.length === 0) {
 		yield warn(
 			"no_solution",
@@ -93,7 +102,7 @@ function editFault(step: SolutionStep, written: ReadonlyMap<string, string>): st
 	return count === 1 ? null : `edits text that stands ${count} times in ${step.path}, not once`;
 }
 
-function* checkLimits(task: Task): Iterable<TaskWarning> {
+function* checkLimits(task: Task): Iterable<TaskFinding> {
 	if (typeof task.box.network === "string" && task.box.network === "internet") {
 		yield warn(
 			"open_network",
@@ -116,6 +125,6 @@ function runsFile(command: string, path: string): boolean {
 	).test(command);
 }
 
-function warn(code: string, message: string): TaskWarning {
-	return { code, message };
+function warn(code: string, message: string): TaskFinding {
+	return { code, message, isProblem: false };
 }

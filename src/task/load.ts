@@ -17,15 +17,21 @@ export async function loadTask(path: string): Promise<Task> {
 	if (text === null)
 		throw new UsageError(`There is no task at ${path}: ${file} does not exist.`, "unknown_task");
 	const yaml = parseTaskYaml(text, file);
+	const [instruction, files, tests, solution] = await allOf([
+		instructionOf(yaml, folder),
+		readFolder(join(folder, "files"), folder),
+		readFolder(join(folder, "tests"), folder),
+		solutionOf(yaml, folder),
+	]);
 	const task = Task.safeParse({
 		id: yaml.id ?? toId(basename(resolve(folder))),
-		instruction: await instructionOf(yaml, folder),
-		files: [...(yaml.files ?? []), ...(await readFolder(join(folder, "files"), folder))],
+		instruction,
+		files: [...(yaml.files ?? []), ...files],
 		setup: toList(yaml.setup),
 		verify: toList(yaml.verify),
-		tests: [...(yaml.tests ?? []), ...(await readFolder(join(folder, "tests"), folder))],
+		tests: [...(yaml.tests ?? []), ...tests],
 		artifacts: yaml.artifacts ?? [],
-		solution: await solutionOf(yaml, folder),
+		solution,
 		...toLimits(yaml, folder),
 	});
 	if (task.success) return task.data;
@@ -33,20 +39,50 @@ export async function loadTask(path: string): Promise<Task> {
 	throw new UsageError(`${file}: ${issue.path.join(".")}: ${issue.message}.`, "task_yaml_invalid");
 }
 
+/** All parts, or everything that is wrong with any of them. */
+async function allOf<T extends readonly unknown[]>(parts: { [K in keyof T]: Promise<T[K]> }): Promise<T> {
+	const settled = await Promise.allSettled(parts);
+	const reasons = settled.flatMap((part) => (part.status === "rejected" ? [part.reason as unknown] : []));
+	const bug = reasons.find((reason) => !(reason instanceof UsageError));
+	if (bug !== undefined) throw bug;
+	const faults = reasons as UsageError[];
+	if (faults.length > 0)
+		throw new UsageError(faults.map((fault) => fault.message).join("\n"), faults[0]!.code);
+	return settled.map((part) => (part.status === "fulfilled" ? part.value : null)) as unknown as T;
+}
+
 /** Each path is a task, or a folder of tasks. The order is that of the paths; folders are sorted by name. */
 export async function loadTasks(paths: readonly string[]): Promise<Task[]> {
-	const folders = new Set<string>();
-	for (const path of paths) for (const folder of await findTasks(path)) folders.add(folder);
-	const seen = new Map<string, string>();
 	const tasks: Task[] = [];
-	for (const folder of folders) {
-		const task = await loadTask(folder);
-		const other = seen.get(task.id);
-		if (other) throw new UsageError(`${folder} and ${other} are both called "${task.id}".`, "duplicate_task");
-		seen.set(task.id, folder);
+	for await (const { task, fault } of loadEach(paths)) {
+		if (fault !== null) throw fault;
 		tasks.push(task);
 	}
 	return tasks;
+}
+
+export type Loaded =
+	| { folder: string; task: Task; fault: null }
+	| { folder: string; task: null; fault: UsageError };
+
+/** The same one by one: a task that cannot be read does not keep the next from being read. */
+export async function* loadEach(paths: readonly string[]): AsyncGenerator<Loaded> {
+	const folders = new Set<string>();
+	for (const path of paths) for (const folder of await findTasks(path)) folders.add(folder);
+	const seen = new Map<string, string>();
+	for (const folder of folders) {
+		try {
+			const task = await loadTask(folder);
+			const other = seen.get(task.id);
+			if (other)
+				throw new UsageError(`${folder} and ${other} are both called "${task.id}".`, "duplicate_task");
+			seen.set(task.id, folder);
+			yield { folder, task, fault: null };
+		} catch (error) {
+			if (!(error instanceof UsageError)) throw error;
+			yield { folder, task: null, fault: error };
+		}
+	}
 }
 
 async function findTasks(path: string): Promise<string[]> {
@@ -147,9 +183,10 @@ function toLimits({ limits = {}, box = {} }: TaskYaml, folder: string): object {
 	};
 }
 
-/** Ids become names of folders and parts of addresses. */
+/** Letters and digits of any script: a folder is called what its writer calls it. */
 function toId(name: string): string {
-	return name.replaceAll(/[^A-Za-z0-9._-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "") || "task";
+	const plain = name.normalize("NFC").replaceAll(/[^\p{L}\p{M}\p{N}._-]+/gu, "-");
+	return plain.replace(/^[^\p{L}\p{N}]+/u, "").slice(0, 200) || "task";
 }
 
 function toList(commands: string | string[] | undefined): string[] {

@@ -4,25 +4,33 @@ import { UsageError } from "../errors.ts";
 import { nearest } from "./nearest.ts";
 import { keysAt, TaskYaml } from "./schema.ts";
 
-/** Reads a task.yaml. Whatever is wrong with it is said in one sentence that begins with file, line and column. */
+/** Reads a task.yaml. Everything that is wrong with it is said, each in one line that begins with file, line and column. */
 export function parseTaskYaml(text: string, file: string): TaskYaml {
-	const lines = new LineCounter();
-	const document = parseDocument(text, { lineCounter: lines, prettyErrors: false, uniqueKeys: true });
-	const complain = (offset: number, message: string, code: string): never => {
-		const { line, col } = lines.linePos(offset);
-		throw new UsageError(`${file}:${Math.max(1, line)}:${Math.max(1, col)}: ${message}`, code);
+	const positions = new LineCounter();
+	const document = parseDocument(text, { lineCounter: positions, prettyErrors: false, uniqueKeys: true });
+	const refuse = (code: string, faults: [offset: number, message: string][]): never => {
+		const told = faults.map(([offset, message]) => {
+			const { line, col } = positions.linePos(offset);
+			return `${file}:${Math.max(1, line)}:${Math.max(1, col)}: ${message}`;
+		});
+		throw new UsageError([...new Set(told)].join("\n"), code);
 	};
+	// The first mistake often makes the parser see more of them.
 	const broken = document.errors[0];
-	if (broken) complain(broken.pos[0], `not valid YAML: ${firstLine(broken.message)}`, "task_yaml_malformed");
+	if (broken)
+		refuse("task_yaml_malformed", [[broken.pos[0], `not valid YAML: ${firstLine(broken.message)}`]]);
 	if (!isMap(document.contents))
-		complain(0, "a task is a map of keys such as instruction and verify.", "task_yaml_invalid");
+		refuse("task_yaml_invalid", [[0, "a task is a map of keys such as instruction and verify."]]);
 
 	const parsed = TaskYaml.safeParse(
-		toPlain(document, (message) => complain(0, message, "task_yaml_malformed")),
+		toPlain(document, (message) => refuse("task_yaml_malformed", [[0, message]])),
 	);
 	if (parsed.success) return parsed.data;
-	const fault = describe(deepest(parsed.error.issues[0]!));
-	return complain(offsetOf(document, fault.path), fault.message, fault.code);
+	const faults = parsed.error.issues.flatMap((issue) => describe(deepest(issue)));
+	return refuse(
+		faults[0]!.code,
+		faults.map((fault) => [offsetOf(document, fault.path), fault.message]),
+	);
 }
 
 interface Fault {
@@ -31,18 +39,19 @@ interface Fault {
 	code: string;
 }
 
-function describe(issue: z.core.$ZodIssue): Fault {
-	if (issue.code === "unrecognized_keys") {
-		const key = issue.keys[0]!;
-		const guess = nearest(key, keysAt(issue.path));
-		const hint = guess ? `did you mean "${guess}"?` : `the known ones are ${keysAt(issue.path).join(", ")}.`;
-		return { path: [...issue.path, key], message: `unknown key "${key}"; ${hint}`, code: "task_unknown_key" };
-	}
+function describe(issue: z.core.$ZodIssue): Fault[] {
+	if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(key, issue.path));
 	const where = issue.path.map(String).join(".");
 	const message = firstLine(issue.message).replace(/^Invalid input: /, "");
 	const isMissing = message.endsWith("received undefined");
 	const fault = isMissing ? `${where} is missing.` : `${where}: ${message}.`;
-	return { path: issue.path, message: fault, code: "task_yaml_invalid" };
+	return [{ path: issue.path, message: fault, code: "task_yaml_invalid" }];
+}
+
+function unknownKey(key: string, path: PropertyKey[]): Fault {
+	const guess = nearest(key, keysAt(path));
+	const hint = guess ? `did you mean "${guess}"?` : `the known ones are ${keysAt(path).join(", ")}.`;
+	return { path: [...path, key], message: `unknown key "${key}"; ${hint}`, code: "task_unknown_key" };
 }
 
 /** Of a union's complaints, the one of the variant that was nearly met. */

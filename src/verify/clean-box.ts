@@ -3,6 +3,7 @@ import type { CommandResult } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
+import { findMissing } from "./could-not-run.ts";
 import { type RewardFiles, toReward } from "./reward.ts";
 import type { Verify } from "./verify.ts";
 
@@ -25,13 +26,31 @@ export const verify: Verify = async (task, clean, { signal, onResult }) =>
 			onResult(result);
 		}
 		const files = writesReward(task) ? await readRewards(clean, at(VERIFIER_LOG_DIR)) : NO_REWARD_FILES;
+		const reward = toReward(files, results);
+		await requireRun(task, clean, reward, results, signal);
 		return {
-			reward: toReward(files, results),
+			reward,
 			results,
 			stdout: results.map((result) => result.stdout).join(""),
 			stderr: results.map((result) => result.stderr).join(""),
 		};
 	});
+
+/** No reward is made of a test that could not start: neither the agent nor the model can help it. */
+async function requireRun(
+	task: Task,
+	clean: Sandbox,
+	reward: number | null,
+	results: readonly CommandResult[],
+	signal: AbortSignal,
+): Promise<void> {
+	// A script that wrote a reward of 0 itself may have hidden that its test runner never started.
+	const failed = results.filter((result) => result.exitCode !== 0 || reward === 0);
+	const missing = reward === 1 ? null : await findMissing(task, clean, failed, signal);
+	if (missing === null) return;
+	const message = `the verify command "${missing.result.cmd.slice(0, 200)}" could not run: ${missing.what}`;
+	throw new RolloutError("task", "verifier_could_not_run", message);
+}
 
 /** An artifact of the agent's may lie there, write-protected: a reward it brought along must not stay. */
 async function makeRoom(

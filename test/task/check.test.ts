@@ -31,7 +31,7 @@ test.each([
 	],
 	[
 		"verify runs a given program directly",
-		{ verify: ["./run"], files: [{ path: "run", content: "x" }] },
+		{ verify: ["./run"], files: [{ path: "run", content: "x", executable: true }] },
 		"verify_runs_given_file",
 	],
 	[
@@ -67,4 +67,48 @@ test("an edit of what an earlier step wrote, or of what setup may have made, is 
 	const written = { tool: "write", path: "a.txt", content: "x" };
 	expect(codes({ solution: [written, edit] })).toEqual([]);
 	expect(codes({ solution: [edit], setup: ["echo x > a.txt"] })).toEqual([]);
+});
+
+test.each([
+	["a test that is not there", { verify: ['bash "$HOME/tests/absent.sh"'] }, "test_file_missing"],
+	[
+		"a test below /home/user that is not there",
+		{ verify: ["sh /home/user/tests/a/b.sh"] },
+		"test_file_missing",
+	],
+	["a test that may not be run", { verify: ['"$HOME/tests/check.sh" --all'] }, "script_not_executable"],
+	[
+		"a test that may not be run, after a cd",
+		{ verify: ["cd / && ~/tests/check.sh"] },
+		"script_not_executable",
+	],
+	[
+		"a given script that may not be run",
+		{ setup: ["./make"], files: [{ path: "make", content: "#!/bin/sh\n" }] },
+		"script_not_executable",
+	],
+	[
+		"line ends of another system",
+		{ tests: [{ path: "check.sh", content: "#!/bin/sh\r\nexit 0\r\n" }] },
+		"crlf_script",
+	],
+])("%s: a problem", (_what, fields, code) => {
+	const found = checkTask(Task.parse({ ...GOOD, ...fields }));
+	expect(found).toEqual([{ code, isProblem: true, message: expect.any(String) }]);
+});
+
+test.each([
+	["a folder of tests", { verify: ['bash "$HOME/tests/check.sh" "$HOME/tests"'] }],
+	["names that only the shell knows", { verify: ['for t in "$HOME"/tests/*.sh; do bash "$t"; done'] }],
+	["a wildcard", { verify: ["bash ~/tests/check.sh ~/tests/data*.txt"] }],
+	[
+		"an executable test",
+		{
+			verify: ['"$HOME/tests/check.sh"'],
+			tests: [{ path: "check.sh", content: "grep -q done out.txt\n", executable: true }],
+		},
+	],
+	["data with other line ends", { files: [{ path: "table.csv", content: "a,b\r\n" }] }],
+])("%s: no problem", (_what, fields) => {
+	expect(checkTask(Task.parse({ ...GOOD, ...fields }))).toEqual([]);
 });

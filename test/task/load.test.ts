@@ -288,3 +288,28 @@ test("two tasks of one name are refused", async () => {
 	});
 	expect((await refusal(loadTasks([suite.path]))).message).toContain('both called "same"');
 });
+
+test("everything that is wrong with a task.yaml is said at once, each with its line", async () => {
+	const yaml = "instruction: x\nverfy: y\nlimits:\n  agents_s: 5\n  verify_s: soon\n";
+	await using folder = await openFolder({ "task.yaml": yaml });
+	const told = (await refusal(loadTask(folder.path))).message.split("\n");
+	expect(told.map((line) => /task\.yaml:(\d+):/.exec(line)?.[1]).sort()).toEqual(["2", "4", "5"]);
+});
+
+test("what is wrong with its folders is said at once, too", async () => {
+	await using folder = await openFolder({ "task.yaml": "verify: x\n" });
+	await mkdir(join(folder.path, "tests"));
+	await symlink("/etc/passwd", join(folder.path, "tests", "out"));
+	const told = (await refusal(loadTask(folder.path))).message.split("\n");
+	expect(told).toEqual([
+		expect.stringContaining("an instruction is missing"),
+		expect.stringContaining("leads out"),
+	]);
+});
+
+test("a folder keeps its name in any script", async () => {
+	const yaml = { "задача/task.yaml": "instruction: x\n", "课题 二/task.yaml": "instruction: x\n" };
+	await using folder = await openFolder({ ...yaml, "déjà-vu/task.yaml": "instruction: x\n" });
+	const ids = (await loadTasks([folder.path])).map((task) => task.id);
+	expect(ids.sort()).toEqual(["déjà-vu", "задача", "课题-二"].sort());
+});
