@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { AgentOptions } from "../model/request.ts";
-import { HOME, INSTRUCTION_PATH } from "../model/task.ts";
-import type { BoxProcess, Sandbox } from "../sandbox/sandbox.ts";
+import { INSTRUCTION_PATH } from "../model/task.ts";
+import { type BoxProcess, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import type {
 	AgentMessage,
 	AgentTrouble,
@@ -31,7 +31,7 @@ const TITLE = "Paddock rollout";
  * those who compare with setups that use it.
  */
 export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: string): Promise<BootedAgent> {
-	await Promise.all(agentFiles().map((file) => box.writeFile(`${box.home}/${file.path}`, file.content)));
+	await box.writeFiles(agentFiles().map(({ path, content }) => ({ path, data: content })));
 	const place = { home: box.home, gatewayUrl: box.gatewayUrl, key };
 	const env = agentEnvironment(options, place, randomBytes(16).toString("hex"));
 	const log = new LogTail();
@@ -110,7 +110,7 @@ class RunConversation implements Conversation {
 		const { box, options, env, directory, log } = this.#parts;
 		const messageId = mintId("msg");
 		this.#pending = true;
-		const instructionPath = INSTRUCTION_PATH.replace(HOME, box.home);
+		const instructionPath = pathIn(box, INSTRUCTION_PATH);
 		await box.writeFile(instructionPath, text);
 		const title = options.title ? "" : ` --title '${TITLE}'`;
 		// On stdin the prompt arrives verbatim; as an argument it would be wrapped in quotes.

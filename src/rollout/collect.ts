@@ -1,7 +1,7 @@
 import { messageOf, RolloutError } from "../errors.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { HOME, WORKDIR } from "../model/task.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { WORKDIR } from "../model/task.ts";
+import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import type { Store } from "../store/store.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
 import type { RolloutRecord } from "./record.ts";
@@ -40,7 +40,7 @@ export async function collect(
 }
 
 async function read(box: Sandbox, record: RolloutRecord): Promise<Record<string, string>> {
-	const workdir = WORKDIR.replace(HOME, box.home);
+	const workdir = pathIn(box, WORKDIR);
 	const entries = await box.list(workdir, { recursive: true, maxEntries: MAX_LISTED });
 	const files = entries.filter((entry) => entry.type === "file");
 	record.files = files.map(({ path, sizeBytes }) => ({ path, sizeBytes }));

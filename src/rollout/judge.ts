@@ -3,7 +3,7 @@ import { RolloutError, within } from "../errors.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { HOME, type Task, WORKDIR } from "../model/task.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { verifyCommands } from "../verify/clean-box.ts";
 import type { Verdict } from "../verify/verify.ts";
 import { inTime } from "./clock.ts";
@@ -134,7 +134,7 @@ async function setAside(clean: Sandbox, signal: AbortSignal): Promise<void> {
 
 function placesIn(clean: Sandbox): { before: string; workdir: string } {
 	// On the same disk: to set the given workdir aside is one step then, whatever its size.
-	return { before: `${clean.home}/.before-${clean.id}`, workdir: WORKDIR.replace(HOME, clean.home) };
+	return { before: `${clean.home}/.before-${clean.id}`, workdir: pathIn(clean, WORKDIR) };
 }
 
 function tooSlow(doing: string): RolloutError {

@@ -6,8 +6,8 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
-import { AGENT_LOG_DIR, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
-import type { Backend, Sandbox } from "../sandbox/sandbox.ts";
+import { AGENT_LOG_DIR, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
+import { type Backend, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { stageFiles } from "../verify/clean-box.ts";
 import { runCommand } from "../verify/commands.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
@@ -113,7 +113,7 @@ export async function prepare(
 	const limitS = task.clocks.createS + task.clocks.setupS;
 	const late = () => unresponsiveBox("setting the task up", limitS);
 	const give = async () => {
-		const at = (path: string) => path.replace(HOME, box.home);
+		const at = (path: string) => pathIn(box, path);
 		await box.exec(["mkdir", "-p", at(WORKDIR), at(AGENT_LOG_DIR)], { signal });
 		await box.writeFile(at(INSTRUCTION_PATH), task.instruction);
 		await stageFiles(box, task.files, at(WORKDIR));
@@ -139,7 +139,7 @@ async function setUp(
 	for (const command of task.setup) {
 		const timeoutMs = Math.max(1, deadline - Date.now());
 		const result = await runCommand(box, command, {
-			cwd: WORKDIR.replace(HOME, box.home),
+			cwd: pathIn(box, WORKDIR),
 			timeoutMs,
 			signal,
 		});

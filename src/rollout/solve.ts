@@ -10,7 +10,8 @@ import type { Failure, Outcome } from "../model/failure.ts";
 import type { AgentOptions } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { shorten } from "../model/shorten.ts";
-import { HOME, WORKDIR } from "../model/task.ts";
+import { WORKDIR } from "../model/task.ts";
+import { pathIn } from "../sandbox/sandbox.ts";
 import { TraceWriter } from "../store/trace/trace-log.ts";
 import { inTime } from "./clock.ts";
 import { coalesce } from "./coalesce.ts";
@@ -93,7 +94,7 @@ function traceSink(rollout: Rollout, deps: Deps): TraceWriter {
 
 /** Null when it had to stop before the agent could be talked to. */
 async function open(ready: ReadyBox, halt: HaltSwitch): Promise<Conversation | null> {
-	const directory = WORKDIR.replace(HOME, ready.box.home);
+	const directory = pathIn(ready.box, WORKDIR);
 	const opening = within("agent", "agent_start_failed", () => ready.agent.open(directory), {
 		retryable: true,
 	});

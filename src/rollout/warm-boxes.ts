@@ -6,8 +6,8 @@ import { whenAborted } from "../agent/stopped.ts";
 import { messageOf } from "../errors.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
-import { HOME, WORKDIR } from "../model/task.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { WORKDIR } from "../model/task.ts";
+import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
 import {
 	bootAgent,
@@ -242,7 +242,7 @@ async function makeWarm(
 	const agent = stack.use(await bootAgent(options, box, request, key, signal));
 	{
 		using _priming = options.gateway.prime(box.id, key);
-		const workdir = WORKDIR.replace(HOME, box.home);
+		const workdir = pathIn(box, WORKDIR);
 		// The agent remembers what it saw of a directory: the workdir is shown to it only with the task in place.
 		await agent.prime(forTask ? workdir : box.home);
 		if (forTask) await agent.openAhead(workdir);

@@ -1,5 +1,5 @@
 import type { Duplex, Readable, Writable } from "node:stream";
-import type { BoxSpec } from "../model/task.ts";
+import { type BoxSpec, HOME } from "../model/task.ts";
 
 export interface ExecOptions {
 	cwd?: string;
@@ -10,8 +10,6 @@ export interface ExecOptions {
 	signal?: AbortSignal;
 	/** Of each stream, how much is kept (the tail). Default 1 MiB. The rest is counted and dropped. */
 	maxOutputBytes?: number;
-	onStdout?: (chunk: Uint8Array) => void;
-	onStderr?: (chunk: Uint8Array) => void;
 	/** Where stdout goes instead of into the result; back-pressure is kept. */
 	stdoutTo?: Writable;
 }
@@ -37,7 +35,13 @@ export interface BoxProcess extends AsyncDisposable {
 	kill(signal?: NodeJS.Signals): Promise<void>;
 }
 
-/** `path` is relative to the folder that was listed. */
+/** A file to be written; its path is absolute, or relative to home. */
+export interface BoxFile {
+	path: string;
+	data: string | Uint8Array;
+	executable?: boolean | undefined;
+}
+
 export interface BoxEntry {
 	/** Relative to the listed folder. */
 	path: string;
@@ -75,6 +79,8 @@ export interface Sandbox extends AsyncDisposable {
 	readFile(path: string, options?: { maxBytes?: number }): Promise<Buffer>;
 	/** Makes parent folders; refuses to write through a link. */
 	writeFile(path: string, data: string | Uint8Array, options?: { executable?: boolean }): Promise<void>;
+	/** The same for any number of files, in one go. */
+	writeFiles(files: Iterable<BoxFile>): Promise<void>;
 	list(path: string, options?: { recursive?: boolean; maxEntries?: number }): Promise<BoxEntry[]>;
 	exists(path: string): Promise<boolean>;
 
@@ -114,4 +120,9 @@ export interface Backend extends AsyncDisposable {
 	open(options: OpenOptions): Promise<Sandbox>;
 	/** Destroys what dead owners left behind; says how many boxes that was. */
 	reap(): Promise<number>;
+}
+
+/** Where a path of the task's world lies in this box, whose home may be elsewhere. */
+export function pathIn(box: Pick<Sandbox, "home">, path: string): string {
+	return path.replace(HOME, box.home);
 }

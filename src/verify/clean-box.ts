@@ -1,7 +1,7 @@
 import { RolloutError, within } from "../errors.ts";
 import type { CommandResult } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { type BoxFile, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
 import { findMissing } from "./could-not-run.ts";
 import { type RewardFiles, toReward } from "./reward.ts";
@@ -12,7 +12,7 @@ const MAX_REWARD_BYTES = 64 * 1024;
 /** Stages the hidden tests only now, gives the verifier an empty reward folder, runs its commands, reads the reward. */
 export const verify: Verify = async (task, clean, { signal, onResult }) =>
 	await within("verifier", "verifier_failed", async () => {
-		const at = (path: string) => path.replace(HOME, clean.home);
+		const at = (path: string) => pathIn(clean, path);
 		await makeRoom(clean, at(TESTS_DIR), at(VERIFIER_LOG_DIR), at(WORKDIR), signal);
 		await stageFiles(clean, task.tests, at(TESTS_DIR));
 		const results: CommandResult[] = [];
@@ -99,15 +99,20 @@ export function verifyCommands(task: Task): string[] {
 
 /** Relative paths land in `folder`, absolute ones below home. */
 export async function stageFiles(box: Sandbox, files: readonly TaskFile[], folder: string): Promise<void> {
-	await Promise.all(
-		files.map(async (file) => {
-			const path = file.path.startsWith("/") ? file.path.replace(HOME, box.home) : `${folder}/${file.path}`;
-			if (!path.startsWith(`${box.home}/`) || path.split("/").includes("..")) {
-				throw new RolloutError("task", "bad_path", `${file.path}: files are staged below ${HOME} only`);
-			}
-			await box.writeFile(path, Buffer.from(file.content, file.encoding), { executable: file.executable });
-		}),
-	);
+	const placed = files.map((file) => ({ file, path: placeOf(file, box, folder) }));
+	await box.writeFiles(decoded(placed));
+}
+
+function placeOf(file: TaskFile, box: Sandbox, folder: string): string {
+	const path = file.path.startsWith("/") ? pathIn(box, file.path) : `${folder}/${file.path}`;
+	if (path.startsWith(`${box.home}/`) && !path.split("/").includes("..")) return path;
+	throw new RolloutError("task", "bad_path", `${file.path}: files are staged below ${HOME} only`);
+}
+
+/** One at a time: the contents of a large task need not be in memory twice. */
+function* decoded(placed: { file: TaskFile; path: string }[]): Generator<BoxFile> {
+	for (const { file, path } of placed)
+		yield { path, data: Buffer.from(file.content, file.encoding), executable: file.executable };
 }
 
 /** What is there and cannot be read is a reward that cannot be believed. */

@@ -174,10 +174,10 @@ export function conformance(subject: Subject): void {
 			test("no byte of 20 MB is lost when the command is gone before they are read", async (context) => {
 				here(context);
 				let bytes = 0;
-				const count = (chunk: Uint8Array) => {
+				const count = (chunk: Buffer) => {
 					bytes += chunk.length;
 				};
-				await box.exec("head -c 20000000 /dev/zero", { onStdout: count });
+				await box.exec("head -c 20000000 /dev/zero", { stdoutTo: listener(count) });
 				expect(bytes).toBe(20_000_000);
 			});
 
@@ -187,10 +187,10 @@ export function conformance(subject: Subject): void {
 				let seen = "";
 				const running = box.exec("echo first; exec sleep 600", {
 					signal: release.signal,
-					onStdout: (chunk) => {
-						seen += Buffer.from(chunk).toString();
+					stdoutTo: listener((chunk) => {
+						seen += chunk.toString();
 						release.abort();
-					},
+					}),
 				});
 				await expect(running).rejects.toThrow();
 				expect(seen).toBe("first\n");
@@ -236,7 +236,7 @@ export function conformance(subject: Subject): void {
 				const controller = new AbortController();
 				const running = box.exec("echo up; exec sleep 5432", {
 					signal: controller.signal,
-					onStdout: () => controller.abort(),
+					stdoutTo: listener(() => controller.abort()),
 				});
 				await expect(running).rejects.toMatchObject({ name: "AbortError" });
 				await vanished(box, "sleep 543[2]");
@@ -347,6 +347,37 @@ export function conformance(subject: Subject): void {
 				expect((await box.readFile("deep/bytes")).equals(bytes)).toBe(true);
 				await box.writeFile("deep/bytes", "");
 				expect(await box.readFile("deep/bytes")).toHaveLength(0);
+			});
+
+			for (const count of [2_000, 20_000]) {
+				test(`${count} files are written in one go, each whole and in its place`, async (context) => {
+					here(context);
+					const files = Array.from({ length: count }, (_, index) => ({
+						path: `many/${index % 97}/${index}.txt`,
+						data: `file ${index}\n${"x".repeat(index % 200)}`,
+						executable: index % 100 === 0,
+					}));
+					files.push({ path: "many/large", data: "y".repeat(1_000_000), executable: false });
+					await box.writeFiles(files);
+					const list =
+						"find many -type f | LC_ALL=C sort | xargs cat | sha256sum; find many -type f -perm 755 | wc -l";
+					const { stdout } = await box.exec(list);
+					const sorted = files.toSorted((a, b) => (a.path < b.path ? -1 : 1));
+					const whole = sha256(Buffer.from(sorted.map(({ data }) => data).join("")));
+					expect(stdout.split(/\s+/)).toEqual([whole, "-", `${count / 100}`, ""]);
+					await box.exec("rm -r many");
+				}, 300_000);
+			}
+
+			test("of many files, one that cannot be written stops the rest and says why", async (context) => {
+				here(context);
+				await box.exec("mkdir some && ln -s /etc/hostname some/link");
+				const data = "x".repeat(100_000);
+				const names = ["first", "link", ...Array.from({ length: 50 }, (_, index) => `later-${index}`)];
+				const files = names.map((name) => ({ path: `some/${name}`, data }));
+				await expect(box.writeFiles(files)).rejects.toMatchObject({ code: "link_refused" });
+				expect((await box.readFile("some/first")).length).toBe(data.length);
+				expect((await box.exec("ls some; rm -r some")).stdout).toBe("first\nlink\n");
 			});
 
 			test("an executable file can be run", async (context) => {
@@ -550,7 +581,10 @@ export function conformance(subject: Subject): void {
 				const controller = new AbortController();
 				const started = new Promise<void>((resolve) => {
 					own
-						.exec("echo up; exec sleep 9876", { signal: controller.signal, onStdout: () => resolve() })
+						.exec("echo up; exec sleep 9876", {
+							signal: controller.signal,
+							stdoutTo: listener(() => resolve()),
+						})
 						.catch((error) => inFlight.push(error.code));
 				});
 				const inFlight: string[] = [];
@@ -716,4 +750,13 @@ class SlowSink extends Writable {
 
 function sha256(bytes: Uint8Array): string {
 	return createHash("sha256").update(bytes).digest("hex");
+}
+
+function listener(hear: (chunk: Buffer) => void): Writable {
+	return new Writable({
+		write: (chunk: Buffer, _encoding, done) => {
+			hear(chunk);
+			done();
+		},
+	});
 }

@@ -30,7 +30,7 @@ export async function bootServe(
 	signal: AbortSignal,
 ): Promise<BootedAgent> {
 	const password = randomBytes(16).toString("hex");
-	await Promise.all(agentFiles().map((file) => box.writeFile(`${box.home}/${file.path}`, file.content)));
+	await box.writeFiles(agentFiles().map(({ path, content }) => ({ path, data: content })));
 	const env = agentEnvironment(options, { home: box.home, gatewayUrl: box.gatewayUrl, key }, password);
 	const argv = [
 		box.agentBinary,

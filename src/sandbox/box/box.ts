@@ -1,9 +1,9 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { RolloutError } from "../../errors.ts";
-import type { BoxEntry, BoxProcess, ExecOptions, ExecResult, Sandbox } from "../sandbox.ts";
+import type { BoxEntry, BoxFile, BoxProcess, ExecOptions, ExecResult, Sandbox } from "../sandbox.ts";
 import { Control, unresponsive } from "./control.ts";
 import { exec, lostMidway, toBoxError } from "./exec.ts";
-import { exists, list, readFile, request, writeFile } from "./files.ts";
+import { exists, list, readFile, request, writeFiles } from "./files.ts";
 import { readFrame } from "./frames.ts";
 import type { BoxOptions, Doors, Launched } from "./launch.ts";
 import { listenForBox } from "./listeners.ts";
@@ -105,7 +105,11 @@ export class Box implements Sandbox {
 	}
 
 	writeFile(path: string, data: string | Uint8Array, options: { executable?: boolean } = {}): Promise<void> {
-		return writeFile(this.#control, path, data, options.executable ?? false);
+		return this.writeFiles([{ path, data, ...options }]);
+	}
+
+	writeFiles(files: Iterable<BoxFile>): Promise<void> {
+		return writeFiles(this.#control, files);
 	}
 
 	list(path: string, options: { recursive?: boolean; maxEntries?: number } = {}): Promise<BoxEntry[]> {

@@ -1,14 +1,14 @@
 import type { Duplex, Writable } from "node:stream";
-import { messageOf, RolloutError } from "../../errors.ts";
+import { RolloutError } from "../../errors.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { ExecOptions, ExecResult } from "../sandbox.ts";
 import type { Control, Operation } from "./control.ts";
 import { readFrames } from "./frames.ts";
+import { drainOrClose, sendFrames, stdinFrames } from "./input.ts";
 import { Tail } from "./tail.ts";
-import { encodeFrame, FROM_BOX, TO_BOX } from "./wire.ts";
+import { FROM_BOX } from "./wire.ts";
 
 const DEFAULT_OUTPUT_BYTES = 1024 * 1024;
-const STDIN_CHUNK_BYTES = 64 * 1024;
 /** How long a killed command may take to be reported as ended. */
 const KILL_GRACE_MS = 2_000;
 
@@ -34,7 +34,7 @@ export async function exec(
 	const watch = new Watch(operation, options);
 	try {
 		const output = { stdout: tailOf(options), stderr: tailOf(options) };
-		const input = sendInput(operation.connection, options.stdin);
+		const input = sendFrames(operation.connection, stdinFrames(options.stdin));
 		const ending = await collect(operation.connection, options, output);
 		input.cancel();
 		options.signal?.throwIfAborted();
@@ -92,10 +92,8 @@ async function collect(
 		if (type === FROM_BOX.stdout && options.stdoutTo !== undefined) {
 			await passOn(connection, options.stdoutTo, payload);
 		} else if (type === FROM_BOX.stdout) {
-			options.onStdout?.(payload);
 			output.stdout.push(payload);
 		} else if (type === FROM_BOX.stderr) {
-			options.onStderr?.(payload);
 			output.stderr.push(payload);
 		}
 	}
@@ -107,65 +105,6 @@ async function passOn(connection: Duplex, to: Writable, chunk: Buffer): Promise<
 	if (!to.destroyed && !to.write(chunk) && !connection.destroyed) await drainOrClose(to, connection);
 	if (to.destroyed)
 		throw new RolloutError("sandbox", "output_closed", "nobody takes the command's output any more");
-}
-
-/** Input on its way into the box. */
-interface Sending {
-	/** What broke on our side, such as the stream it came from. */
-	failed: RolloutError | null;
-	cancel(): void;
-}
-
-/** A command may end without reading its input, so what is left unsent is no error. */
-export function sendInput(connection: Duplex, stdin: ExecOptions["stdin"]): Sending {
-	let cancelled = false;
-	const sending: Sending = {
-		failed: null,
-		cancel: () => {
-			cancelled = true;
-		},
-	};
-	const send = async () => {
-		for await (const chunk of chunksOf(stdin)) {
-			if (cancelled || connection.destroyed) return;
-			if (!connection.write(encodeFrame(TO_BOX.stdin, chunk))) await drainOrClose(connection);
-		}
-		if (!connection.destroyed) connection.write(encodeFrame(TO_BOX.stdinEnd, ""));
-	};
-	send().catch((error) => {
-		sending.failed = new RolloutError("sandbox", "input_failed", `the input broke off: ${messageOf(error)}`);
-		connection.destroy();
-	});
-	return sending;
-}
-
-async function* chunksOf(stdin: ExecOptions["stdin"]): AsyncGenerator<Uint8Array> {
-	if (stdin === undefined) return;
-	if (typeof stdin !== "string" && !(stdin instanceof Uint8Array)) {
-		for await (const chunk of stdin) yield* pieces(Buffer.from(chunk));
-		return;
-	}
-	yield* pieces(typeof stdin === "string" ? Buffer.from(stdin) : stdin);
-}
-
-function* pieces(bytes: Uint8Array): Generator<Uint8Array> {
-	for (let at = 0; at < bytes.length; at += STDIN_CHUNK_BYTES)
-		yield bytes.subarray(at, at + STDIN_CHUNK_BYTES);
-}
-
-/** Until `to` takes more, or it or `other` is gone. */
-function drainOrClose(to: Writable, other: Writable = to): Promise<void> {
-	return new Promise((resolve) => {
-		const done = () => {
-			to.removeListener("drain", done);
-			to.removeListener("close", done);
-			other.removeListener("close", done);
-			resolve();
-		};
-		to.on("drain", done);
-		to.on("close", done);
-		if (other !== to) other.on("close", done);
-	});
 }
 
 /** Not being able to start is an exit code too, the one a shell would give. */

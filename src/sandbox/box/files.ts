@@ -1,9 +1,10 @@
 import { RolloutError } from "../../errors.ts";
-import type { BoxEntry } from "../sandbox.ts";
+import type { BoxEntry, BoxFile } from "../sandbox.ts";
 import { type Control, unresponsive } from "./control.ts";
-import { lostMidway, parseReply, sendInput, toBoxError } from "./exec.ts";
+import { lostMidway, parseReply, toBoxError } from "./exec.ts";
 import { readFrames } from "./frames.ts";
-import { FROM_BOX, type Request } from "./wire.ts";
+import { inputFrames, sendFrames } from "./input.ts";
+import { encodeFrame, type FileHeader, FROM_BOX, type Request, TO_BOX } from "./wire.ts";
 
 const DEFAULT_MAX_FILE_BYTES = 64 * 1024 * 1024;
 const DEFAULT_MAX_ENTRIES = 10_000;
@@ -19,13 +20,18 @@ export async function readFile(
 	return data;
 }
 
-export async function writeFile(
-	control: Control,
-	path: string,
-	data: string | Uint8Array,
-	executable: boolean,
-): Promise<void> {
-	await request(control, { op: "write", path, executable }, 0, data);
+/** All of them over one connection: their number is no burden. */
+export async function writeFiles(control: Control, files: Iterable<BoxFile>): Promise<void> {
+	await request(control, { op: "write" }, 0, fileFrames(files));
+}
+
+function* fileFrames(files: Iterable<BoxFile>): Generator<Buffer> {
+	for (const { path, data, executable = false } of files) {
+		const header: FileHeader = { path, executable };
+		yield encodeFrame(TO_BOX.file, JSON.stringify(header));
+		yield* inputFrames(typeof data === "string" ? Buffer.from(data) : data);
+	}
+	yield encodeFrame(TO_BOX.stdinEnd, "");
 }
 
 export async function exists(control: Control, path: string): Promise<boolean> {
@@ -50,7 +56,7 @@ export async function request(
 	control: Control,
 	question: Request,
 	maxBytes: number,
-	input?: string | Uint8Array,
+	input?: Iterable<Buffer>,
 ): Promise<{ reply: Record<string, unknown>; data: Buffer }> {
 	const { connection } = await control.open(question);
 	const chunks: Buffer[] = [];
@@ -58,7 +64,7 @@ export async function request(
 	const timer = setTimeout(() => control.lose(unresponsive()), control.answerTimeoutMs);
 	connection.on("drain", () => timer.refresh());
 	try {
-		if (input !== undefined) sendInput(connection, input);
+		if (input !== undefined) sendFrames(connection, input);
 		for await (const { type, payload } of readFrames(connection)) {
 			timer.refresh();
 			if (type === FROM_BOX.result) return { reply: parseReply(payload), data: Buffer.concat(chunks) };

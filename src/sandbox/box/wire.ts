@@ -6,7 +6,7 @@
 /** What the box says. */
 export const FROM_BOX = { result: 0, stdout: 1, stderr: 2, started: 4, failed: 5 } as const;
 /** What the host says. */
-export const TO_BOX = { request: 0, stdin: 1, stdinEnd: 2 } as const;
+export const TO_BOX = { request: 0, stdin: 1, stdinEnd: 2, file: 3 } as const;
 
 /** Type and length. */
 export const HEADER_BYTES = 5;
@@ -49,7 +49,7 @@ export type Request =
 	| ExecRequest
 	| { op: "connect"; port: number }
 	| ReadRequest
-	| WriteRequest
+	| { op: "write" }
 	| ListRequest
 	| { op: "exists"; path: string }
 	| { op: "killAll" };
@@ -69,8 +69,8 @@ export interface ReadRequest {
 	maxBytes: number;
 }
 
-export interface WriteRequest {
-	op: "write";
+/** Begins a file of a `write`; its content follows. */
+export interface FileHeader {
 	path: string;
 	executable: boolean;
 }

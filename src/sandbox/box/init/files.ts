@@ -1,8 +1,18 @@
-import { constants, type Stats } from "node:fs";
-import { type FileHandle, lstat, mkdir, open, readdir } from "node:fs/promises";
+import {
+	closeSync,
+	constants,
+	fchmodSync,
+	fstatSync,
+	ftruncateSync,
+	mkdirSync,
+	openSync,
+	type Stats,
+	writeSync,
+} from "node:fs";
+import { lstat, open, readdir } from "node:fs/promises";
 import type { Socket } from "node:net";
-import { dirname, join } from "node:path";
-import { FROM_BOX, type ListRequest, type ReadRequest, TO_BOX, type WriteRequest } from "../wire.ts";
+import { dirname, join, resolve } from "node:path";
+import { type FileHeader, FROM_BOX, type ListRequest, type ReadRequest, TO_BOX } from "../wire.ts";
 import { drained, finish, onFrames, send, sendAll } from "./frames.ts";
 
 const READ_FLAGS = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
@@ -28,34 +38,67 @@ export async function readFile(connection: Socket, { path, maxBytes }: ReadReque
 	}
 }
 
-export async function writeFile(connection: Socket, request: WriteRequest, rest: Buffer): Promise<void> {
-	const mode = request.executable ? 0o755 : 0o644;
-	await mkdir(dirname(request.path), { recursive: true });
-	const file = await open(request.path, WRITE_FLAGS, mode);
+/** Any number of files over one connection, each written before the next begins. */
+export async function writeFiles(connection: Socket, home: string, rest: Buffer): Promise<void> {
+	let open: number | null = null;
+	let failed = false;
+	const close = () => {
+		if (open !== null) closeSync(open);
+		open = null;
+	};
 	try {
-		if (!(await file.stat()).isFile()) throw coded("ENOTFILE", "not a regular file");
-		await file.truncate(0);
-		await receiveInto(file, connection, rest);
-		await file.chmod(mode);
-		finish(connection, {});
+		await new Promise<void>((succeed, reject) => {
+			onFrames(connection, rest, async (type, payload) => {
+				if (failed) return;
+				try {
+					if (type === TO_BOX.stdin && open !== null) writeWhole(open, payload);
+					if (type === TO_BOX.file) {
+						close();
+						open = create(home, JSON.parse(payload.toString()));
+					}
+					if (type === TO_BOX.stdinEnd) succeed();
+				} catch (error) {
+					failed = true;
+					reject(error);
+				}
+			});
+			connection.on("end", () => reject(coded("EIO", "the host went away")));
+			connection.on("close", () => reject(coded("EIO", "the host went away")));
+		});
 	} finally {
-		await file.close();
+		close();
+	}
+	finish(connection, {});
+}
+
+/** Never through a link, never into anything but a regular file; folders on the way are made. */
+function create(home: string, { path, executable }: FileHeader): number {
+	const target = resolve(home, path);
+	const mode = executable ? 0o755 : 0o644;
+	const file = openMakingFolders(target, mode);
+	try {
+		if (!fstatSync(file).isFile()) throw coded("ENOTFILE", "not a regular file");
+		ftruncateSync(file, 0);
+		fchmodSync(file, mode);
+		return file;
+	} catch (error) {
+		closeSync(file);
+		throw error;
 	}
 }
 
-function receiveInto(file: FileHandle, connection: Socket, rest: Buffer): Promise<void> {
-	return new Promise((succeed, reject) => {
-		onFrames(connection, rest, async (type, payload) => {
-			if (type === TO_BOX.stdinEnd) succeed();
-			if (type === TO_BOX.stdin) await writeWhole(file, payload).catch(reject);
-		});
-		connection.on("end", () => reject(coded("EIO", "the host went away")));
-		connection.on("close", () => reject(coded("EIO", "the host went away")));
-	});
+function openMakingFolders(target: string, mode: number): number {
+	try {
+		return openSync(target, WRITE_FLAGS, mode);
+	} catch (error) {
+		if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
+		mkdirSync(dirname(target), { recursive: true });
+		return openSync(target, WRITE_FLAGS, mode);
+	}
 }
 
-async function writeWhole(file: FileHandle, bytes: Buffer): Promise<void> {
-	for (let at = 0; at < bytes.length; ) at += (await file.write(bytes, at, bytes.length - at)).bytesWritten;
+function writeWhole(file: number, bytes: Buffer): void {
+	for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at);
 }
 
 export async function listFolder(connection: Socket, request: ListRequest): Promise<void> {

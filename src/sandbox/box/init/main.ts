@@ -8,7 +8,7 @@ import { connect, type Socket } from "node:net";
 import { resolve } from "node:path";
 import type { Hello, InitConfig, Order, Request } from "../wire.ts";
 import { runCommand, signalCommand } from "./command.ts";
-import { exists, listFolder, readFile, writeFile } from "./files.ts";
+import { exists, listFolder, readFile, writeFiles } from "./files.ts";
 import { fail, finish, onLines, onRequest } from "./frames.ts";
 import { killAll } from "./kill-all.ts";
 import { Limits } from "./limits.ts";
@@ -63,7 +63,7 @@ async function perform(nonce: string, connection: Socket, request: Request, rest
 		case "connect":
 			return tunnel(connection, request.port, rest);
 		case "write":
-			return await writeFile(connection, atHome(request), rest);
+			return await writeFiles(connection, config.home, rest);
 		case "read":
 			return await readFile(connection, atHome(request));
 		case "list":
