@@ -12,6 +12,8 @@ export interface Config {
 	home: string;
 	token: string | null;
 	databaseUrl: string | null;
+	/** The file that holds the master key; null means `secret.key` in the data folder. */
+	masterKeyFile: string | null;
 	concurrency: number;
 	sandbox: SandboxBackend;
 	/** Warm boxes kept ready. */
@@ -28,6 +30,7 @@ const Variables = z.object({
 	PADDOCK_HOME: z.string().optional(),
 	PADDOCK_TOKEN: z.string().min(1).optional(),
 	PADDOCK_DATABASE_URL: z.string().min(1).optional(),
+	PADDOCK_MASTER_KEY_FILE: z.string().min(1).optional(),
 	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
 	PADDOCK_SANDBOX: SandboxBackend.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
@@ -47,6 +50,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		home: variables.PADDOCK_HOME ?? join(env.XDG_DATA_HOME ?? join(homedir(), ".local", "share"), "paddock"),
 		token: variables.PADDOCK_TOKEN ?? null,
 		databaseUrl: variables.PADDOCK_DATABASE_URL ?? null,
+		masterKeyFile: variables.PADDOCK_MASTER_KEY_FILE ?? null,
 		concurrency: variables.PADDOCK_CONCURRENCY ?? availableParallelism(),
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,

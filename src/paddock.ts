@@ -65,17 +65,18 @@ async function openBackend(
 	stack: AsyncDisposableStack,
 ): Promise<{ store: Store; queue: Queue }> {
 	const { databaseUrl: url, home, env } = config;
+	const keyFile = config.masterKeyFile ?? undefined;
 	const { adopt = true, warn } = options;
 	const onError = (error: unknown, rolloutId: string | null) =>
 		warn?.(`queue${rolloutId === null ? "" : `, ${rolloutId}`}: ${messageOf(error)}`);
 	if (url === null) {
 		const { openSqliteStore } = await import("./store/sqlite/sqlite.ts");
 		const { openEmbeddedQueue } = await import("./queue/embedded/embedded.ts");
-		const store = stack.use(await openSqliteStore({ home }));
+		const store = stack.use(await openSqliteStore({ home, keyFile }));
 		return { store, queue: stack.use(await openEmbeddedQueue({ store, home, adopt, onError })) };
 	}
 	const { openPostgresStore } = await import("./store/postgres/postgres.ts");
 	const { openBossQueue } = await import("./queue/boss/boss.ts");
-	const store = stack.use(await openPostgresStore({ url, home, env }));
+	const store = stack.use(await openPostgresStore({ url, home, env, keyFile }));
 	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
 }

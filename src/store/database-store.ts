@@ -11,7 +11,6 @@ import type { Database } from "./database.ts";
 import { readCursor, toPage } from "./page.ts";
 import { Reads } from "./reads.ts";
 import { toRow } from "./rows.ts";
-import type { Sealer } from "./seal.ts";
 import type {
 	AbortHit,
 	AbortTarget,
@@ -25,22 +24,23 @@ import type {
 	Submission,
 } from "./store.ts";
 import { queuedEvents, requireSame, toStored } from "./submission.ts";
+import type { Vault } from "./vault/vault.ts";
 
 /** The store, whatever database it rests on. */
 export class DatabaseStore implements Store {
 	readonly #database: Database;
 	readonly #reads: Reads;
 	readonly #announcer: Announcer;
-	readonly #sealer: Sealer;
+	readonly #vault: Vault;
 	readonly #bytes: Bytes;
 	readonly #blobs: AttemptBlobs;
 	#closing: Promise<void> | null = null;
 
-	constructor(parts: { database: Database; announcer: Announcer; sealer: Sealer; bytes: Bytes }) {
+	constructor(parts: { database: Database; announcer: Announcer; vault: Vault; bytes: Bytes }) {
 		this.#database = parts.database;
 		this.#reads = new Reads(parts.database.sql);
 		this.#announcer = parts.announcer;
-		this.#sealer = parts.sealer;
+		this.#vault = parts.vault;
 		this.#bytes = parts.bytes;
 		this.#blobs = new AttemptBlobs(parts.bytes, (id) => this.#reads.attempt(id));
 	}
@@ -48,7 +48,7 @@ export class DatabaseStore implements Store {
 	async submit(
 		submission: Submission,
 	): Promise<{ rollouts: RolloutRow[]; group: Group | null; batch: Batch | null; fresh: boolean }> {
-		const stored = toStored(submission, this.#sealer);
+		const stored = toStored(submission, this.#vault.store);
 		const submitted = await this.#database.submit(stored);
 		requireSame(stored, submitted);
 		const { ids, groupId, batchId, fresh } = submitted;
@@ -182,7 +182,11 @@ export class DatabaseStore implements Store {
 
 	async secret(id: string): Promise<string | null> {
 		const sealed = await this.#reads.sealed(id);
-		return sealed === null ? null : this.#sealer.unseal(sealed, id);
+		return sealed === null ? null : this.#vault.store.open(sealed, id).toString("utf8");
+	}
+
+	rotateKey(): Promise<void> {
+		return this.#vault.rotate();
 	}
 
 	[Symbol.asyncDispose](): Promise<void> {

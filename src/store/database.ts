@@ -4,6 +4,7 @@ import type { RolloutColumns } from "./rows.ts";
 import type { AbortTarget, RolloutFilter } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
 import type { Step } from "./transitions.ts";
+import type { WithKeys } from "./vault/vault.ts";
 
 export type SqlValue = string | number | null | Uint8Array;
 
@@ -18,6 +19,8 @@ export interface Sql {
  */
 export interface Database extends AsyncDisposable {
 	readonly sql: Sql;
+	/** The keys of the vault. */
+	readonly withKeys: WithKeys;
 	/** The rollouts that match, by position from the cursor on, at most `limit`. */
 	list(
 		filter: RolloutFilter,

@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import type { Sealer } from "./seal.ts";
 import type { Submission } from "./store.ts";
+import type { SealingKey } from "./vault/seal.ts";
 
 /**
  * What a submission asks for, in a few bytes: alike for a repeat, whose ids and times are new, and different for
  * anything else. Keyed, since the request may hold a caller's key, of which nothing may be left for guessing.
  */
-export function fingerprint(submission: Submission, sealer: Sealer): string {
+export function fingerprint(submission: Submission, key: SealingKey): string {
 	const { rollouts, groups = [], batch } = submission;
 	// The rollouts of a group share their request, the requests of a batch their tasks: each is read once.
 	const digests = new Map<object, string>();
@@ -22,7 +22,7 @@ export function fingerprint(submission: Submission, sealer: Sealer): string {
 		groups: groups.map((group) => group.n),
 		batch: batch?.labels ?? null,
 	};
-	return sealer.fingerprint(canonical(asked));
+	return key.fingerprint(canonical(asked));
 }
 
 /** The same text whatever order the fields were sent in. */

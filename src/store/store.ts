@@ -162,4 +162,7 @@ export interface Store extends AsyncDisposable {
 
 	/** The caller's own key, sealed at submit; null when there is none or the rollout has ended. */
 	secret(id: string): Promise<string | null>;
+
+	/** Makes a new master key and puts it in the old one's place; can be interrupted and repeated. */
+	rotateKey(): Promise<void>;
 }

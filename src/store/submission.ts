@@ -4,9 +4,9 @@ import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group } from "../model/rollout.ts";
 import type { Task } from "../model/task.ts";
 import { fingerprint } from "./fingerprint.ts";
-import type { Sealer } from "./seal.ts";
 import type { NewRollout, Submission } from "./store.ts";
 import { type StoredTask, toStoredTask } from "./stored-task.ts";
+import type { SealingKey } from "./vault/seal.ts";
 
 /** A rollout as it may touch the disk: its terms hold no key, the key is sealed. */
 export interface StoredRollout {
@@ -53,18 +53,18 @@ export function toKnown(row: SubmissionRow): Submitted {
 	return { ids, groupId: row.group_id, batchId: row.batch_id, fingerprint: row.fingerprint, fresh: false };
 }
 
-export function toStored(submission: Submission, sealer: Sealer): StoredSubmission {
+export function toStored(submission: Submission, key: SealingKey): StoredSubmission {
 	// The rollouts of a group share their task object, so that it is written out once, not n times.
 	const tasks = new Map<Task, StoredTask>();
 	const rollouts = submission.rollouts.map((rollout) => {
 		const { task } = rollout.request;
 		const stored = tasks.get(task) ?? toStoredTask(task);
 		tasks.set(task, stored);
-		return toStoredRollout(rollout, stored.hash, sealer);
+		return toStoredRollout(rollout, stored.hash, key);
 	});
 	return {
 		idempotencyKey: submission.idempotencyKey ?? null,
-		fingerprint: submission.idempotencyKey === undefined ? null : fingerprint(submission, sealer),
+		fingerprint: submission.idempotencyKey === undefined ? null : fingerprint(submission, key),
 		tasks: [...new Map([...tasks.values()].map((task) => [task.hash, task])).values()],
 		rollouts,
 		groups: submission.groups ?? [],
@@ -98,7 +98,7 @@ export function toSubmitted({ rollouts, groups, batch, fingerprint }: StoredSubm
 	};
 }
 
-function toStoredRollout(rollout: NewRollout, taskHash: string, sealer: Sealer): StoredRollout {
+function toStoredRollout(rollout: NewRollout, taskHash: string, key: SealingKey): StoredRollout {
 	const { task, ...terms } = rollout.request;
 	const { apiKey, ...endpoint } = { apiKey: undefined, ...terms.endpoint };
 	return {
@@ -109,6 +109,6 @@ function toStoredRollout(rollout: NewRollout, taskHash: string, sealer: Sealer):
 		labels: Object.entries(terms.labels),
 		terms: JSON.stringify({ ...terms, endpoint } satisfies RolloutTerms),
 		taskHash,
-		sealed: apiKey === undefined ? null : sealer.seal(apiKey, rollout.id),
+		sealed: apiKey === undefined ? null : key.seal(apiKey, rollout.id),
 	};
 }

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { expect, test } from "vitest";
 import { newId } from "../../src/model/id.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
@@ -9,7 +10,7 @@ import { castEndpoint } from "../../src/rollout/endpoint.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { task } from "../fixtures/script.ts";
 
-test("a rollout's own key that cannot be opened here is the endpoint's trouble, and the key file is named", async () => {
+test("a rollout's own key that is damaged is the endpoint's trouble, and said to be", async () => {
 	const home = await mkdtemp(join(tmpdir(), "paddock-endpoint-"));
 	await using stack = new AsyncDisposableStack();
 	stack.defer(() => rm(home, { recursive: true }));
@@ -20,13 +21,15 @@ test("a rollout's own key that cannot be opened here is the endpoint's trouble, 
 		await using store = await openSqliteStore({ home });
 		await store.submit({ rollouts: [{ id, request }] });
 	}
-	await rm(join(home, "secret.key"));
+	const database = new DatabaseSync(join(home, "paddock.db"));
+	database.exec("UPDATE secrets SET sealed = substr(sealed, 1, length(sealed) - 1)");
+	database.close();
 	const store = stack.use(await openSqliteStore({ home }));
 	const rollout = await store.begin(id, "test");
 	await expect(castEndpoint(rollout!, { store, env: {} } as Deps)).rejects.toMatchObject({
 		name: "RolloutError",
 		boundary: "provider",
 		code: "endpoint_not_configured",
-		message: expect.stringContaining("secret.key"),
+		message: expect.stringContaining("damaged"),
 	});
 });

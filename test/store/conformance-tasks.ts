@@ -10,6 +10,8 @@ export interface RestingFixture extends StoreFixture {
 	sizeBytes(): Promise<number>;
 	/** Says of what rests there that another version of Paddock wrote it. */
 	setVersion(version: number): Promise<void>;
+	/** Changes what rests there behind the store's back. */
+	tamper(sql: string): Promise<void>;
 }
 
 const FILE_BYTES = 300_000;

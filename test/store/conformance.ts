@@ -11,7 +11,7 @@ export type StoreAddress =
 
 /** One place where data rests; any number of stores may be opened on it. */
 export interface StoreFixture extends AsyncDisposable {
-	open(): Promise<Store>;
+	open(options?: { keyFile?: string }): Promise<Store>;
 	address: StoreAddress;
 	/** Whether these words are anywhere in what rests on disk. */
 	holds(words: string): Promise<boolean>;

@@ -13,6 +13,7 @@ import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
 import { type RestingFixture, taskConformance } from "./conformance-tasks.ts";
+import { vaultConformance } from "./conformance-vault.ts";
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;
@@ -28,22 +29,24 @@ async function openFixture(
 	const postgres = await server;
 	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
 	const schema = `test_${++schemas}`;
+	const tamper = async (sql: string) => {
+		const client = new pg.Client({ connectionString: postgres.url, options: `-c search_path=${schema}` });
+		await client.connect();
+		await client.query(sql);
+		await client.end();
+	};
 	return {
 		postgres,
 		schema,
 		address: { type: "postgres", url: postgres.url, schema, home },
-		open: () => openPostgresStore({ url: postgres.url, schema, home, connections: 3 }),
+		open: (options) => openPostgresStore({ url: postgres.url, schema, home, connections: 3, ...options }),
 		holds: async (words) => {
 			const dump = await postgres.dump(schema);
 			return dump.includes(words) || dump.includes(Buffer.from(words).toString("hex"));
 		},
 		sizeBytes: async () => (await postgres.dump(schema)).length,
-		setVersion: async (version) => {
-			const client = new pg.Client({ connectionString: postgres.url, options: `-c search_path=${schema}` });
-			await client.connect();
-			await client.query("UPDATE schema_version SET version = $1", [version]);
-			await client.end();
-		},
+		tamper,
+		setVersion: (version) => tamper(`UPDATE schema_version SET version = ${version}`),
 		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
 	};
 }
@@ -58,6 +61,7 @@ rolloutConformance("the PostgreSQL store", openFixture);
 eventConformance("the PostgreSQL store", openFixture);
 dataConformance("the PostgreSQL store", openFixture);
 taskConformance("the PostgreSQL store", openFixture);
+vaultConformance("the PostgreSQL store", openFixture);
 
 test("ten stores that open an empty database at once all come up on one schema", async (context) => {
 	await using fixture = await openFixture(context);
@@ -76,7 +80,7 @@ test("of machines that open an empty database at once one makes the key, and no 
 	for (const { reason } of refused) {
 		expect(reason).toMatchObject({
 			code: "bad_key_file",
-			message: expect.stringContaining("copy secret.key"),
+			message: expect.stringContaining("copy the key file"),
 		});
 	}
 	expect(homes.filter((home) => existsSync(join(home, "secret.key")))).toHaveLength(1);

@@ -6,22 +6,24 @@ import { DatabaseSync } from "node:sqlite";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
-import { request, running, submitOne } from "./conformance.ts";
+import { running } from "./conformance.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
 import { type RestingFixture, taskConformance } from "./conformance-tasks.ts";
+import { vaultConformance } from "./conformance-vault.ts";
 
 async function openFixture(): Promise<RestingFixture> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-store-"));
 	return {
 		address: { type: "sqlite", home },
-		open: () => openSqliteStore({ home }),
+		open: (options) => openSqliteStore({ home, ...options }),
 		holds: (words) => grep(words, home),
 		sizeBytes: async () => {
 			const entries = (await readdir(home)).map((entry) => stat(join(home, entry)));
 			return (await Promise.all(entries)).reduce((sum, { size }) => sum + size, 0);
 		},
+		tamper: async (sql) => changeDatabase(home, sql),
 		setVersion: async (version) => changeDatabase(home, `PRAGMA user_version = ${version}`),
 		[Symbol.asyncDispose]: () => rm(home, { recursive: true }),
 	};
@@ -31,6 +33,7 @@ rolloutConformance("the embedded store", openFixture);
 eventConformance("the embedded store", openFixture);
 dataConformance("the embedded store", openFixture);
 taskConformance("the embedded store", openFixture);
+vaultConformance("the embedded store", openFixture);
 
 test("everything the embedded store makes is for its owner alone", async () => {
 	await using fixture = await openFixture();
@@ -54,17 +57,13 @@ test("a home that cannot be a folder is refused with a sentence that says what t
 	await expect(openSqliteStore({ home })).rejects.toThrow(/cannot be used.*PADDOCK_HOME/);
 });
 
-test("a key sealed under another key file is refused, not guessed", async () => {
+test("a store whose key file is gone is refused, and no new one is made in its place", async () => {
 	await using fixture = await openFixture();
-	const endpoint = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "k" };
-	let id = "";
-	{
-		await using store = await fixture.open();
-		id = (await submitOne(store, { request: request({ endpoint }) })).id;
-	}
-	await rm(join(fixture.address.home, "secret.key"));
-	await using store = await fixture.open();
-	await expect(store.secret(id)).rejects.toThrow(/same key file/);
+	await (await fixture.open())[Symbol.asyncDispose]();
+	const keyFile = join(fixture.address.home, "secret.key");
+	await rm(keyFile);
+	await expect(fixture.open()).rejects.toMatchObject({ code: "bad_key_file" });
+	await expect(stat(keyFile)).rejects.toMatchObject({ code: "ENOENT" });
 });
 
 function changeDatabase(home: string, sql: string): void {

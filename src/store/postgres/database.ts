@@ -6,14 +6,18 @@ import { type RolloutColumns, toRow } from "../rows.ts";
 import type { AbortTarget, RolloutFilter } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
+import type { WithKeys } from "../vault/vault.ts";
 import { ask, clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
+import { keyRows } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { PostgresListener } from "./listener.ts";
+import { transact } from "./transact.ts";
 import { PostgresWrites } from "./writes.ts";
 
 /** One PostgreSQL schema, shared by many machines. */
 export class PostgresDatabase implements Database {
 	readonly sql: Sql;
+	readonly withKeys: WithKeys;
 	readonly #pool: pg.Pool;
 	readonly #writes: PostgresWrites;
 	readonly #announcer: Announcer;
@@ -22,6 +26,11 @@ export class PostgresDatabase implements Database {
 	constructor(connection: PostgresOptions, pool: pg.Pool, announcer: Announcer) {
 		const channel = `paddock_${connection.schema}`;
 		this.sql = sqlOn(pool);
+		this.withKeys = (change) =>
+			transact(pool, async (client) => {
+				await client.query("SELECT pg_advisory_xact_lock(hashtext('paddock keys ' || current_schema()))");
+				return await change(keyRows(client));
+			});
 		this.#pool = pool;
 		this.#writes = new PostgresWrites(pool, channel);
 		this.#announcer = announcer;

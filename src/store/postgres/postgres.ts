@@ -1,18 +1,18 @@
-import { join } from "node:path";
 import { Announcer } from "../announcer.ts";
 import { type BytePlaces, bytePlacesFrom, openBytes } from "../bytes/places.ts";
 import { DatabaseStore } from "../database-store.ts";
 import type { Store } from "../store.ts";
+import { keyFileIn } from "../vault/key-file.ts";
+import { Vault } from "../vault/vault.ts";
 import { checkSchema, connect, openPool, type PostgresOptions } from "./connection.ts";
 import { PostgresDatabase } from "./database.ts";
-import { openSharedSealer } from "./key.ts";
 import { prepare } from "./schema.ts";
 
 export interface PostgresStoreOptions extends BytePlaces {
 	url: string;
 	/** Holds the key file, which all servers and workers of one database must share: another one is refused. */
 	home: string;
-	/** `<home>/secret.key` unless given. */
+	/** The master key; `<home>/secret.key`, made by the first on the database, unless given. */
 	keyFile?: string | undefined;
 	/** Says where traces and blobs go, unless the options say so. */
 	env?: Record<string, string | undefined>;
@@ -32,13 +32,11 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 	}
 	const pool = openPool(connection);
 	try {
-		const sealer = await openSharedSealer(pool, options.keyFile ?? join(options.home, "secret.key"));
 		const bytes = await openBytes({ ...bytePlacesFrom(options.env ?? {}), ...options }, pool);
 		const announcer = new Announcer();
-		return new DatabaseStore({
-			database: new PostgresDatabase(connection, pool, announcer),
-			...{ announcer, sealer, bytes },
-		});
+		const database = new PostgresDatabase(connection, pool, announcer);
+		const vault = await Vault.open(keyFileIn(options.home, options.keyFile), database.withKeys);
+		return new DatabaseStore({ database, announcer, vault, bytes });
 	} catch (error) {
 		await pool.end();
 		throw error;

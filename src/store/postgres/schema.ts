@@ -64,7 +64,7 @@ const SCHEMA = `
 	);
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 	CREATE TABLE secrets (rollout_id text PRIMARY KEY, sealed bytea NOT NULL);
-	CREATE TABLE key_check (sealed bytea NOT NULL);
+	CREATE TABLE vault_keys (name text PRIMARY KEY, wrapped bytea NOT NULL);
 
 	CREATE TABLE trace_chunks (
 		rollout_id text NOT NULL, attempt integer NOT NULL, n bigint GENERATED ALWAYS AS IDENTITY,

@@ -7,6 +7,8 @@ import { type RolloutColumns, toRow } from "../rows.ts";
 import type { AbortTarget, RolloutFilter } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
+import type { WithKeys } from "../vault/vault.ts";
+import { keysOf } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { configure, prepare } from "./schema.ts";
 import { Statements } from "./statements.ts";
@@ -17,6 +19,7 @@ const OTHER_PROCESSES_EVERY_MS = 100;
 /** One SQLite file: reads on this thread, writes on their own. */
 export class SqliteDatabase implements Database {
 	readonly sql: Sql;
+	readonly withKeys: WithKeys;
 	readonly #database: DatabaseSync;
 	readonly #statements: Statements;
 	readonly #writer: SqliteWriter;
@@ -35,6 +38,7 @@ export class SqliteDatabase implements Database {
 		}
 		this.#statements = new Statements(this.#database);
 		this.sql = { all: async (sql, ...values) => this.#statements.all(sql, ...values) };
+		this.withKeys = keysOf(this.#database);
 		this.#writer = new SqliteWriter(file);
 		this.#announcer = announcer;
 	}

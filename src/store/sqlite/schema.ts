@@ -74,6 +74,7 @@ const SCHEMA = `
 	) STRICT;
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 
+	CREATE TABLE vault_keys (name TEXT PRIMARY KEY, wrapped BLOB NOT NULL) STRICT, WITHOUT ROWID;
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 `;
 

@@ -4,14 +4,15 @@ import { messageOf, UsageError } from "../../errors.ts";
 import { Announcer } from "../announcer.ts";
 import { FolderBytes } from "../bytes/folder-bytes.ts";
 import { DatabaseStore } from "../database-store.ts";
-import { openSealer } from "../seal.ts";
 import type { Store } from "../store.ts";
+import { keyFileIn } from "../vault/key-file.ts";
+import { Vault } from "../vault/vault.ts";
 import { SqliteDatabase } from "./database.ts";
 
 export interface SqliteStoreOptions {
 	/** Everything lies below this folder; several processes may open it at once. */
 	home: string;
-	/** Seals callers' keys; `<home>/secret.key` unless given. */
+	/** The master key, which seals all others; `<home>/secret.key`, made when it is missing, unless given. */
 	keyFile?: string | undefined;
 }
 
@@ -19,13 +20,19 @@ export interface SqliteStoreOptions {
 export async function openSqliteStore(options: SqliteStoreOptions): Promise<Store> {
 	const { home } = options;
 	await prepareHome(home);
-	const sealer = await openSealer(options.keyFile ?? join(home, "secret.key"));
 	const bytes = await FolderBytes.open(home);
 	const file = join(home, "paddock.db");
 	// SQLite gives its side files the mode of the main one.
 	await (await open(file, "a", 0o600)).close();
 	const announcer = new Announcer();
-	return new DatabaseStore({ database: new SqliteDatabase(file, announcer), announcer, sealer, bytes });
+	const database = new SqliteDatabase(file, announcer);
+	try {
+		const vault = await Vault.open(keyFileIn(home, options.keyFile), database.withKeys);
+		return new DatabaseStore({ database, announcer, vault, bytes });
+	} catch (error) {
+		await database[Symbol.asyncDispose]();
+		throw error;
+	}
 }
 
 async function prepareHome(home: string): Promise<void> {
