@@ -87,7 +87,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	"errors.ts": ["model"],
 	"log.ts": [],
 	"version.ts": [],
-	"embed.ts": ["model", "task", "config.ts", "paddock.ts", "server"],
+	"embed.ts": ["model", "task", "agent", "conversation", "config.ts", "paddock.ts", "server"],
 };
 
 const ROOT = new URL("../src/", import.meta.url).pathname;

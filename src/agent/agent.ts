@@ -106,6 +106,8 @@ export type ConversationEvent =
 	| { type: "turn-end"; turn: Turn }
 	| { type: "ask"; ask: Ask }
 	| { type: "ask-end"; end: AskEnd }
+	/** The agent is not heard any more; told once, until it is heard again. */
+	| { type: "lost"; why: string }
 	/** Nothing was heard in between; what was missed has been asked for, or will be. */
 	| { type: "gap"; fromMs: number; toMs: number }
 	/** A listener was too slow: so many events it will never see. */

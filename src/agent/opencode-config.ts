@@ -14,12 +14,30 @@ export const AGENT_FOLDERS = [
 	".cache/opencode",
 ];
 
-const CONFIG_FOLDER = ".config/opencode";
+export const CONFIG_FOLDER = ".config/opencode";
 
-/** Names the agent of each request, so that title and compaction calls are told apart for certain. */
-const PLUGIN = `export const Paddock = async () => ({
+/**
+ * Names the agent of each request, so that title and compaction calls are told apart for certain. And keeps what the agent runs from
+ * approving itself: its shell is not given the server's password and keys, and nothing of the same user may look into the server.
+ */
+const PLUGIN = `import { dlopen } from "bun:ffi";
+
+const PR_SET_DUMPABLE = 4;
+const SECRETS = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
+
+try {
+	const { symbols } = dlopen("libc.so.6", { prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" } });
+	symbols.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+} catch (error) {
+	console.error("the server could not be hidden from what it runs:", String(error));
+}
+
+export const Paddock = async () => ({
 	"chat.headers": async (input, output) => {
 		output.headers["x-paddock-agent"] = String(input.agent?.name ?? input.agent ?? "");
+	},
+	"shell.env": async (input, output) => {
+		for (const name of SECRETS) output.env[name] = "";
 	},
 });
 `;
@@ -45,19 +63,26 @@ export interface AgentPlace {
 	key: string;
 }
 
-/** The fast and offline settings, without anything of the host's. */
 export function agentEnvironment(
 	options: AgentOptions,
 	place: AgentPlace,
 	password: string,
 ): Record<string, string> {
 	return {
-		HOME: place.home,
-		TERM: "dumb",
+		...serverEnvironment(place.home, password),
 		OPENCODE_CONFIG_CONTENT: JSON.stringify(agentConfig(options, place)),
 		OPENCODE_PERMISSION: JSON.stringify(permissions(options)),
+		...(options.compaction ? {} : { OPENCODE_DISABLE_AUTOCOMPACT: "1" }),
+	};
+}
+
+/** The fast and offline settings, without anything of the host's. */
+export function serverEnvironment(home: string, password: string): Record<string, string> {
+	return {
+		HOME: home,
+		TERM: "dumb",
 		OPENCODE_SERVER_PASSWORD: password,
-		OPENCODE_MODELS_PATH: `${place.home}/${CONFIG_FOLDER}/models.json`,
+		OPENCODE_MODELS_PATH: `${home}/${CONFIG_FOLDER}/models.json`,
 		OPENCODE_DISABLE_AUTOUPDATE: "1",
 		OPENCODE_DISABLE_MODELS_FETCH: "1",
 		OPENCODE_DISABLE_LSP_DOWNLOAD: "1",
@@ -68,7 +93,6 @@ export function agentEnvironment(
 		OPENCODE_DISABLE_EXTERNAL_SKILLS: "1",
 		OPENCODE_DISABLE_PROJECT_CONFIG: "1",
 		OPENCODE_DISABLE_SHARE: "1",
-		...(options.compaction ? {} : { OPENCODE_DISABLE_AUTOCOMPACT: "1" }),
 	};
 }
 
@@ -113,7 +137,7 @@ const ASKED = ["bash", "edit", "webfetch", "external_directory", "doom_loop"];
  * Whatever somebody has to decide about is asked for, and decided by our side, where it goes on the record. Without a person
  * watching there is nobody to answer a question.
  */
-function permissions(options: AgentOptions): object {
+export function permissions(options: Pick<AgentOptions, "permission" | "permissionRules">): object {
 	const ruled = options.permissionRules.map((rule) => rule.tool);
 	const asked = options.permission === "allow" ? ruled : [...ASKED, ...ruled];
 	const question = options.permission === "ask" ? {} : { question: "deny" };

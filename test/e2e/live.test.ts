@@ -71,6 +71,34 @@ describe("a live rollout", () => {
 		expect(await events(id)).toContainEqual(expect.objectContaining({ type: "message-sent" }));
 	});
 
+	test("what the agent runs finds no password of the agent's server, and cannot approve itself", async () => {
+		const look = `cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -ao 'OPENCODE_SERVER_PASSWOR[D]=[[:print:]]*' | sort -u
+			curl -s -o /dev/null -w '%{http_code}' -u opencode: http://127.0.0.1:4096/permission`;
+		await using model = await openScriptedModel([bash(look), say("done")]);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "rollout-end");
+		const [output] = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1));
+		expect(output!.trim().split("\n")).toEqual(["OPENCODE_SERVER_PASSWORD=", "401"]);
+	});
+
+	test("rules decide without a person, the strictest counts, and each decision says who made it", async () => {
+		const rules = [
+			{ tool: "bash", pattern: "*", action: "allow" as const },
+			{ tool: "bash", pattern: "rm *", action: "deny" as const, message: "nothing is removed here" },
+		];
+		await using model = await openScriptedModel([bash("echo first"), bash("rm first"), say("done")]);
+		const agent = { permission: "ask" as const, permissionRules: rules };
+		const id = await start({ task: task(), endpoint: model.endpoint, agent });
+		await until(id, (event) => event.type === "rollout-end");
+		const ends = (await events(id)).filter((event) => event.type === "permission-end");
+		expect(ends).toMatchObject([
+			{ reply: "once", by: "rule" },
+			{ reply: "reject", by: "rule", message: "nothing is removed here" },
+		]);
+		const outputs = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1));
+		expect(outputs[1]).toContain("nothing is removed here");
+	});
+
 	test("the transcript is there afterwards, and the events are gapless", async () => {
 		await using model = await openScriptedModel([bash("echo hello"), say("done")]);
 		const id = await start({ task: task(), endpoint: model.endpoint });

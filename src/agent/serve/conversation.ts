@@ -217,8 +217,13 @@ export class ServeConversation implements Conversation {
 	async #interrupt(sessionId: string): Promise<void> {
 		const { turns } = this.#router;
 		await this.#gate.holdBack();
-		await this.#abort(sessionId);
-		turns.interrupted();
+		turns.interrupt();
+		try {
+			await this.#abort(sessionId);
+		} catch (error) {
+			turns.goOn();
+			throw error;
+		}
 		await this.#withdrawAsks();
 		const limit = AbortSignal.timeout(this.#times.interruptMs);
 		const late = this.#times.sleep(this.#times.interruptMs, this.#stop.signal).then(() => "late");

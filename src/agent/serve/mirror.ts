@@ -37,6 +37,8 @@ export class SessionMirror {
 	/** Of every session of the directory; idle ones are absent. */
 	readonly #statuses = new Map<string, ConversationStatus>();
 	readonly #drafts = new Map<string, Draft>();
+	/** Finished messages whose parts may still be under way. */
+	readonly #finished = new Map<string, Record<string, unknown>>();
 	readonly #delivered = new RecentSet();
 	#root: string | null = null;
 	#inSync = false;
@@ -102,10 +104,11 @@ export class SessionMirror {
 	/** What the server says now takes the place of what we thought. `history` is the end of the root's, oldest first. */
 	reconcile(server: { owned: string[]; statuses: Record<string, unknown>; history: AgentMessage[] }): void {
 		for (const id of server.owned) this.adopt(id);
-		this.reconcileStatuses(server.statuses);
 		this.#drafts.clear();
+		this.#finished.clear();
 		for (const { info, parts } of server.history) this.#noteStored(info, parts);
 		this.#inSync = true;
+		this.reconcileStatuses(server.statuses);
 	}
 
 	reconcileStatuses(statuses: Record<string, unknown>): void {
@@ -134,6 +137,10 @@ export class SessionMirror {
 	#setStatus(id: string, status: ConversationStatus): void {
 		if (status.type === "idle") this.#statuses.delete(id);
 		else this.#statuses.set(id, status);
+		// Nothing more comes of what is finished when its session rests.
+		if (status.type === "idle" && id === this.#root)
+			for (const [messageId, info] of this.#finished)
+				this.#deliver(info, textOf(this.#drafts.get(messageId)));
 		this.#listener.onStatus(id, status);
 	}
 
@@ -144,10 +151,22 @@ export class SessionMirror {
 		if (isOurs) this.#listener.onTrouble(toTrouble(error));
 	}
 
+	/**
+	 * The server writes a message out when the stream takes it, not when it happened: its first event may already show its end. So it
+	 * counts as finished once its last part is here, too.
+	 */
 	#noteMessage(info: Record<string, unknown>): void {
 		if (info.role !== "assistant" || info.sessionID !== this.#root || !isAgentId(info.id)) return;
-		if (!this.#inSync || !isFinished(info)) return;
-		this.#deliver(info, textOf(this.#drafts.get(info.id)));
+		if (!this.#inSync || !isFinished(info) || this.#delivered.has(info.id)) return;
+		this.#finished.set(info.id, info);
+		this.#deliverIfWhole(info.id);
+	}
+
+	#deliverIfWhole(messageId: string): void {
+		const info = this.#finished.get(messageId);
+		const draft = this.#drafts.get(messageId);
+		if (info === undefined || draft === undefined) return;
+		if ([...draft.values()].some((part) => part.type === "step-finish")) this.#deliver(info, textOf(draft));
 	}
 
 	#notePart(part: Record<string, unknown>): void {
@@ -155,6 +174,7 @@ export class SessionMirror {
 		if (!isAgentId(sessionID) || !isAgentId(messageID) || !isAgentId(id)) return;
 		if (!this.#owned.has(sessionID) || this.#delivered.has(messageID)) return;
 		if (sessionID === this.#root) this.#draft(messageID, id, part);
+		if (type === "step-finish") this.#deliverIfWhole(messageID);
 		if (type === "text" || type === "reasoning")
 			this.#texts.part(this.#place(part), text(part.text), hasEnded(part));
 	}
@@ -187,6 +207,7 @@ export class SessionMirror {
 
 	#deliver(info: Record<string, unknown>, said: string): void {
 		const id = String(info.id);
+		this.#finished.delete(id);
 		if (!this.#delivered.add(id)) return;
 		this.#drafts.delete(id);
 		const message: AssistantMessage = {

@@ -119,7 +119,9 @@ export class Router {
 
 	lost(why: string): void {
 		this.lostBecause = why;
-		this.#lostAt ??= Date.now();
+		if (this.#lostAt !== null || this.#signal.aborted) return;
+		this.#lostAt = Date.now();
+		this.#listener.emit({ type: "lost", why }, 100);
 	}
 
 	hear(event: ServeEvent): void {

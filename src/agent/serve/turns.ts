@@ -89,9 +89,15 @@ export class Turns {
 		this.#judge();
 	}
 
-	interrupted(): void {
+	/** Before the abort is posted: its end may be heard before its answer. */
+	interrupt(): void {
 		for (const turn of this.#open.values()) turn.interrupted = true;
 		this.#judge();
+	}
+
+	/** The abort was not taken: they go on. */
+	goOn(): void {
+		for (const turn of this.#open.values()) turn.interrupted = false;
 	}
 
 	status(status: ConversationStatus): void {

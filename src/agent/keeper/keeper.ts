@@ -1,0 +1,375 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { permissions, serverEnvironment } from "../opencode-config.ts";
+import { openServeConversation } from "../serve/attach.ts";
+import { placeAt, ServeClient } from "../serve/client.ts";
+import type { ServeConversation, ServeConversationOptions } from "../serve/conversation.ts";
+import { SERVE_TIMES } from "../serve/times.ts";
+import { CrashGuard } from "./crash-guard.ts";
+import { type KeptProvider, writeHome } from "./home.ts";
+import { type Launched, launch, type ServerEnd } from "./launch.ts";
+import { LogFile } from "./log-file.ts";
+import { isSame, listensOn, withVariable } from "./processes.ts";
+import { forgetServer, recallServer, rememberServer } from "./server-record.ts";
+import { signal } from "./signals.ts";
+
+export interface KeeperOptions {
+	/** A folder of its own: configuration, database and log of the server. Its user can read all of it, nobody else can. */
+	home: string;
+	/** Absolute. */
+	binary: string;
+	/** Never empty: without one anybody on this machine could drive the agent. Not written anywhere. */
+	password: string;
+	provider: KeptProvider;
+	/** 0 for any free one. */
+	port?: number;
+	/** On top of everything; nothing of our own environment is handed on but what `INHERITED` names. */
+	env?: Record<string, string>;
+	permission?: Parameters<typeof permissions>[0];
+	times?: Partial<KeeperTimes>;
+	maxLogBytes?: number;
+}
+
+export interface KeeperTimes {
+	/** From asking to answering. */
+	readyMs: number;
+	pollMs: number;
+	probeMs: number;
+	/** A busy server is not a dead one: it must fail this often, over at least this long. */
+	failedProbes: number;
+	unhealthyMs: number;
+	termMs: number;
+	now(): number;
+	sleep(ms: number, signal: AbortSignal): Promise<void>;
+}
+
+const TIMES: KeeperTimes = {
+	readyMs: 30_000,
+	pollMs: 100,
+	probeMs: 1_000,
+	failedProbes: 3,
+	unhealthyMs: 5_000,
+	termMs: 5_000,
+	now: () => Date.now(),
+	sleep: SERVE_TIMES.sleep,
+};
+
+const INHERITED = ["PATH", "LANG", "LC_ALL", "TZ"];
+const MARK = "PADDOCK_SERVER_MARK";
+
+export type KeeperState = "stopped" | "starting" | "running" | "failed";
+
+/**
+ * Keeps one healthy `opencode serve` on this machine, outside any box. Knows nothing of turns. At most one server lives per home, and
+ * no path leaves one behind, or anything it started.
+ */
+export class ServeKeeper implements AsyncDisposable {
+	readonly #options: KeeperOptions;
+	readonly #times: KeeperTimes;
+	readonly #crashes: CrashGuard;
+	#provider: KeptProvider;
+	#state: KeeperState = "stopped";
+	#server: Launched | null = null;
+	#needsRestart = false;
+	#ensuring: Promise<{ baseUrl: string }> | null = null;
+	#stopping: Promise<void> | null = null;
+	#stopAsked = new AbortController();
+
+	constructor(options: KeeperOptions) {
+		if (options.password.length < 16)
+			throw new RolloutError(
+				"agent",
+				"agent_boot_failed",
+				"a kept server needs a password of at least 16 characters",
+			);
+		this.#options = options;
+		this.#times = { ...TIMES, ...options.times };
+		this.#provider = options.provider;
+		this.#crashes = new CrashGuard(this.#times.now);
+	}
+
+	get state(): KeeperState {
+		return this.#state;
+	}
+
+	get isRunning(): boolean {
+		return this.#state === "running";
+	}
+
+	get baseUrl(): string | null {
+		return this.isRunning ? (this.#server?.baseUrl ?? null) : null;
+	}
+
+	/** Its configuration was changed since it started. */
+	get needsRestart(): boolean {
+		return this.#needsRestart;
+	}
+
+	/** Resolves when the server that runs now has ended; null while none does. */
+	get ended(): Promise<ServerEnd> | null {
+		return this.#server?.ended ?? null;
+	}
+
+	get logPath(): string {
+		return join(this.#options.home, "serve.log");
+	}
+
+	/** However many ask at once, one server is started; a healthy one is left as it is. */
+	ensureRunning(): Promise<{ baseUrl: string }> {
+		this.#ensuring ??= this.#ensure().finally(() => {
+			this.#ensuring = null;
+		});
+		return this.#ensuring;
+	}
+
+	/** A conversation with the server, started if need be; it closes when the server ends. */
+	async open(options: ServeConversationOptions): Promise<ServeConversation> {
+		const { baseUrl: url } = await this.ensureRunning();
+		const serverEnded = this.#server?.ended;
+		const { password } = this.#options;
+		return await openServeConversation({
+			...(serverEnded ? { serverEnded } : {}),
+			...options,
+			url,
+			password,
+		});
+	}
+
+	/** Other models or another key; a running server takes them at its next start. */
+	async configure(provider: KeptProvider): Promise<void> {
+		this.#provider = provider;
+		if ((await writeHome(this.#options.home, provider)) && this.#server !== null) this.#needsRestart = true;
+	}
+
+	/** Safe at any time, also twice at once and during a start. Leaves no process behind. */
+	stop(): Promise<void> {
+		this.#stopping ??= this.#stop().finally(() => {
+			this.#stopping = null;
+		});
+		return this.#stopping;
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		await this.stop();
+	}
+
+	async #ensure(): Promise<{ baseUrl: string }> {
+		await this.#stopping;
+		this.#stopAsked = new AbortController();
+		const deadline = this.#times.now() + this.#times.readyMs;
+		const current = this.#server ?? (await this.#adopt());
+		if (current !== null && (await this.#isHealthyInTheEnd(current, deadline)))
+			return { baseUrl: current.baseUrl };
+		if (current !== null) await this.#reap(current);
+		try {
+			return { baseUrl: (await this.#start(deadline)).baseUrl };
+		} catch (error) {
+			this.#state = this.#stopAsked.signal.aborted ? "stopped" : "failed";
+			throw error;
+		}
+	}
+
+	/** One failed probe is nothing, several in a row over some time are. */
+	async #isHealthyInTheEnd(server: Launched, deadline: number): Promise<boolean> {
+		const since = this.#times.now();
+		for (let failures = 0; ; ) {
+			if (!(await server.isAlive())) return false;
+			if (await this.#answers(server.baseUrl, this.#options.password, deadline)) return true;
+			failures += 1;
+			const { failedProbes, unhealthyMs, now } = this.#times;
+			if (failures >= failedProbes && now() - since >= unhealthyMs) return false;
+			if (now() >= deadline) throw tooLate("the server lives but does not answer");
+			await this.#pause(deadline);
+		}
+	}
+
+	/** A server that an earlier process of ours left running; whether it takes our password is asked as of any other. */
+	async #adopt(): Promise<Launched | null> {
+		const server = await this.#recall();
+		if (server === null) return null;
+		if (await server.isAlive()) {
+			this.#server = server;
+			this.#state = "running";
+			void this.#watch(server);
+			return server;
+		}
+		await this.#reap(server);
+		return null;
+	}
+
+	async #start(deadline: number): Promise<Launched> {
+		const { home, binary, password, port = 0, maxLogBytes } = this.#options;
+		this.#state = "starting";
+		await this.#crashes.wait((ms) => this.#times.sleep(ms, this.#stopAsked.signal), deadline);
+		await writeHome(home, this.#provider);
+		this.#needsRestart = false;
+		const mark = randomBytes(12).toString("hex");
+		const log = await LogFile.open(this.logPath, maxLogBytes);
+		const server = await launch({ binary, home, port, env: this.#environment(mark), log, mark });
+		this.#server = server;
+		try {
+			await rememberServer(home, server);
+			await this.#untilListening(server, deadline);
+			await rememberServer(home, server);
+			await this.#untilHealthy(server, deadline);
+			await this.#requireOurs(server);
+		} catch (error) {
+			const said = this.#hide(await log.tail().catch(() => ""));
+			this.#crashes.crashed();
+			await this.#reap(server);
+			throw withLog(error, said, password);
+		}
+		this.#state = "running";
+		void this.#watch(server);
+		return server;
+	}
+
+	/** A connection made before this line would never be answered. */
+	async #untilListening(server: Launched, deadline: number): Promise<void> {
+		for (;;) {
+			const found = /listening on (http:\/\/\S+)/.exec(await server.log.tail());
+			if (found) {
+				server.baseUrl = found[1]!.replace(/\/$/, "");
+				return;
+			}
+			await this.#requireAlive(server, deadline, "it did not listen");
+		}
+	}
+
+	async #untilHealthy(server: Launched, deadline: number): Promise<void> {
+		while (!(await this.#answers(server.baseUrl, this.#options.password, deadline)))
+			await this.#requireAlive(server, deadline, "it listened but did not answer");
+	}
+
+	async #requireAlive(server: Launched, deadline: number, late: string): Promise<void> {
+		if (this.#stopAsked.signal.aborted)
+			throw new RolloutError("agent", "agent_boot_failed", "it was stopped while it started");
+		if (!(await server.isAlive()))
+			throw new RolloutError(
+				"agent",
+				"agent_boot_failed",
+				`opencode serve ended at its start: ${server.whyEnded()}`,
+			);
+		if (this.#times.now() >= deadline) throw tooLate(late);
+		await this.#pause(deadline);
+	}
+
+	/** Ours takes our password, refuses another, and is the process we started. */
+	async #requireOurs(server: Launched): Promise<void> {
+		const port = Number(new URL(server.baseUrl).port);
+		const takesAny = await this.#answers(
+			server.baseUrl,
+			randomBytes(16).toString("hex"),
+			Number.POSITIVE_INFINITY,
+		);
+		if (takesAny || (await listensOn(server.pid, port)) === false)
+			throw new RolloutError("agent", "agent_foreign_server", `another server answers on port ${port}`);
+	}
+
+	async #answers(baseUrl: string, password: string, deadline: number): Promise<boolean> {
+		const { probeMs, now } = this.#times;
+		const client = new ServeClient(placeAt(baseUrl), { password, directory: this.#options.home });
+		try {
+			await client.health(Math.max(1, Math.min(probeMs, deadline - now())));
+			return true;
+		} catch {
+			return false; // Refused, silent, not there: whoever asks decides what that means.
+		} finally {
+			client.close();
+		}
+	}
+
+	/** One that ends without being told to has crashed; what it had started ends with it. */
+	async #watch(server: Launched): Promise<void> {
+		await server.ended;
+		if (this.#server !== server || this.#stopAsked.signal.aborted) return;
+		this.#crashes.crashed();
+		this.#state = "stopped";
+		await this.#reap(server);
+	}
+
+	async #stop(): Promise<void> {
+		this.#stopAsked.abort();
+		// A start that is under way ends its own server.
+		await this.#ensuring?.catch(() => {});
+		const server = this.#server ?? (await this.#recall());
+		if (server !== null) await this.#reap(server);
+		this.#state = "stopped";
+	}
+
+	async #recall(): Promise<Launched | null> {
+		const record = await recallServer(this.#options.home);
+		if (record === null) return null;
+		const log = await LogFile.open(this.logPath, this.#options.maxLogBytes);
+		const isAlive = () => isSame(record);
+		return { ...record, log, isAlive, whyEnded: () => "it ended", ended: this.#untilDead(isAlive) };
+	}
+
+	/** Somebody else's child cannot be waited for, only looked at. */
+	async #untilDead(isAlive: () => Promise<boolean>): Promise<ServerEnd> {
+		while (await isAlive()) await this.#times.sleep(this.#times.pollMs, NEVER);
+		return { exitCode: null, signal: null };
+	}
+
+	/** The whole group, then whatever went off into a group of its own. */
+	async #reap(server: Launched): Promise<void> {
+		const { now, sleep, termMs } = this.#times;
+		if (await server.isAlive()) signal(server.pid, "SIGTERM", { group: true });
+		const until = now() + termMs;
+		while ((await server.isAlive()) && now() < until) await sleep(20, NEVER);
+		if (await server.isAlive()) signal(server.pid, "SIGKILL", { group: true });
+		while (await server.isAlive()) await sleep(20, NEVER);
+		await this.#sweep(server.mark);
+		await forgetServer(this.#options.home);
+		await server.log[Symbol.asyncDispose]();
+		if (this.#server === server) this.#server = null;
+	}
+
+	async #sweep(mark: string): Promise<void> {
+		for (const pid of await withVariable(`${MARK}=${mark}`)) signal(pid, "SIGKILL");
+	}
+
+	#environment(mark: string): Record<string, string> {
+		const { home, password, permission, env = {} } = this.#options;
+		const inherited = INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : []));
+		return {
+			...Object.fromEntries(inherited),
+			...serverEnvironment(home, password),
+			TMPDIR: join(home, "tmp"),
+			OPENCODE_DB: join(home, "data", "opencode.db"),
+			...(permission === undefined ? {} : { OPENCODE_PERMISSION: JSON.stringify(permissions(permission)) }),
+			...env,
+			[MARK]: mark,
+		};
+	}
+
+	async #pause(deadline: number): Promise<void> {
+		const { pollMs, sleep, now } = this.#times;
+		await sleep(Math.max(0, Math.min(pollMs, deadline - now())), this.#stopAsked.signal);
+	}
+
+	#hide(text: string): string {
+		return text.replaceAll(this.#options.password, "[hidden]").replaceAll(this.#provider.apiKey, "[hidden]");
+	}
+}
+
+const LOG_LINES = 40;
+const NEVER = new AbortController().signal;
+
+function tooLate(what: string): RolloutError {
+	return new RolloutError("agent", "agent_boot_timeout", `opencode serve was not ready in time: ${what}`, {
+		retryable: true,
+	});
+}
+
+function withLog(error: unknown, said: string, password: string): RolloutError {
+	const lines = said.trim().split("\n").slice(-LOG_LINES).join("\n");
+	const message = messageOf(error).replaceAll(password, "[hidden]");
+	const { code, retryable } =
+		error instanceof RolloutError ? error : { code: "agent_boot_failed", retryable: true };
+	return new RolloutError("agent", code, lines === "" ? message : `${message}\n${lines}`, {
+		retryable,
+		cause: error,
+	});
+}

@@ -1,0 +1,76 @@
+import { constants } from "node:fs";
+import { copyFile, type FileHandle, open, rename, stat } from "node:fs/promises";
+
+const MAX_BYTES = 10 * 1024 * 1024;
+const KEPT = 3;
+const ROTATE_EVERY_MS = 1_000;
+const TAIL_BYTES = 64 * 1024;
+
+/**
+ * The log of a kept server, which writes it by itself: a pipe would block it, or fill our memory. Grows to 10 MB, three older ones
+ * are kept, and nobody else can read any of them.
+ */
+export class LogFile implements AsyncDisposable {
+	readonly #path: string;
+	readonly #file: FileHandle;
+	readonly #maxBytes: number;
+	readonly #timer: NodeJS.Timeout;
+	#rotating: Promise<void> = Promise.resolve();
+	/** Where what is said from now on begins; rotation moves it to the front. */
+	#start: number;
+
+	static async open(path: string, maxBytes = MAX_BYTES): Promise<LogFile> {
+		const { O_APPEND, O_CREAT, O_RDWR, O_NOFOLLOW } = constants;
+		const file = await open(path, O_APPEND | O_CREAT | O_RDWR | O_NOFOLLOW, 0o600);
+		return new LogFile(path, file, maxBytes, (await file.stat()).size);
+	}
+
+	constructor(path: string, file: FileHandle, maxBytes: number, start: number) {
+		this.#path = path;
+		this.#file = file;
+		this.#maxBytes = maxBytes;
+		this.#start = start;
+		this.#timer = setInterval(() => void this.rotate(), ROTATE_EVERY_MS);
+		this.#timer.unref();
+	}
+
+	/** For a child to write to; appends wherever the end is. */
+	get fd(): number {
+		return this.#file.fd;
+	}
+
+	/** The end of what was said since it was opened. */
+	async tail(): Promise<string> {
+		const { size } = await this.#file.stat();
+		const from = Math.max(Math.min(this.#start, size), size - TAIL_BYTES);
+		const { buffer, bytesRead } = await this.#file.read(Buffer.alloc(size - from), 0, size - from, from);
+		return buffer.subarray(0, bytesRead).toString("utf8");
+	}
+
+	/** The child's descriptor stays the same file, so the file is copied away and emptied. */
+	rotate(): Promise<void> {
+		this.#rotating = this.#rotating
+			.then(() => this.#rotateNow())
+			.catch(() => {
+				// A full disk: the next turn tries again.
+			});
+		return this.#rotating;
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		clearInterval(this.#timer);
+		await this.#rotating;
+		await this.#file.close();
+	}
+
+	async #rotateNow(): Promise<void> {
+		if ((await this.#file.stat()).size <= this.#maxBytes) return;
+		for (let age = KEPT - 1; age >= 1; age -= 1) {
+			const older = `${this.#path}.${age}`;
+			if (await stat(older).catch(() => null)) await rename(older, `${this.#path}.${age + 1}`);
+		}
+		await copyFile(this.#path, `${this.#path}.1`);
+		await this.#file.truncate(0);
+		this.#start = 0;
+	}
+}
