@@ -6,8 +6,8 @@ if (Number(major) < 24) {
 } else {
 	// Loaded only now: an older Node could not even parse what follows.
 	const { main } = await import("./cli/cli.ts");
-	const { processConsole } = await import("./cli/console.ts");
-	const code = await main(process.argv.slice(2), processConsole());
+	const { processShell } = await import("./cli/shell.ts");
+	const code = await main(process.argv.slice(2), processShell());
 	// What was printed must have left before the process ends, and nothing forgotten may keep it alive.
 	await new Promise((resolve) => process.stdout.write("", resolve));
 	process.exit(code);

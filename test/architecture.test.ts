@@ -82,7 +82,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"export/export.ts",
 		],
 	],
-	"main.ts": ["cli/cli.ts", "cli/console.ts"],
+	"main.ts": ["cli/cli.ts", "cli/shell.ts"],
 	"config.ts": ["model"],
 	"errors.ts": ["model"],
 	"log.ts": [],

@@ -1,7 +1,6 @@
 import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 import { type Command, parseArguments } from "./command.ts";
-import { type Console, printLine } from "./console.ts";
 import { doctor } from "./doctor.ts";
 import { e2bBuildTemplate } from "./e2b.ts";
 import { exportCommand } from "./export.ts";
@@ -12,6 +11,7 @@ import { policy } from "./policy.ts";
 import { run } from "./run/run.ts";
 import { ServerTrouble } from "./run/server-trouble.ts";
 import { serveCommand } from "./serve.ts";
+import { printLine, type Shell } from "./shell.ts";
 import { show } from "./show/show.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
@@ -33,49 +33,49 @@ export const COMMANDS: readonly Command[] = [
 ];
 
 /** Resolves to the exit code. Everything that goes wrong is said in one sentence on stderr. */
-export async function main(argv: readonly string[], console: Console): Promise<number> {
+export async function main(argv: readonly string[], shell: Shell): Promise<number> {
 	try {
-		return await dispatch(argv, console);
+		return await dispatch(argv, shell);
 	} catch (error) {
 		if (error instanceof UsageError) {
-			printLine(console.stderr, `paddock: ${printable(error.message)}`);
+			printLine(shell.stderr, `paddock: ${printable(error.message)}`);
 			return 2;
 		}
 		if (error instanceof RolloutError) {
-			printLine(console.stderr, `paddock: ${printable(error.message)} (${error.boundary}, ${error.code})`);
+			printLine(shell.stderr, `paddock: ${printable(error.message)} (${error.boundary}, ${error.code})`);
 			return 1;
 		}
 		if (isOutage(error) && !(error instanceof ServerTrouble)) {
 			const what = `the database does not answer, or the disk is full: ${messageOf(error)}`;
-			printLine(console.stderr, `paddock: ${printable(what)}`);
+			printLine(shell.stderr, `paddock: ${printable(what)}`);
 			return 1;
 		}
-		printLine(console.stderr, `paddock: ${printable(messageOf(error))}`);
+		printLine(shell.stderr, `paddock: ${printable(messageOf(error))}`);
 		if (error instanceof ServerTrouble) return 1;
-		if (error instanceof Error && error.stack) printLine(console.stderr, printable(error.stack));
+		if (error instanceof Error && error.stack) printLine(shell.stderr, printable(error.stack));
 		return 1;
 	}
 }
 
-async function dispatch(argv: readonly string[], console: Console): Promise<number> {
+async function dispatch(argv: readonly string[], shell: Shell): Promise<number> {
 	const [first = "help"] = argv;
 	if (["help", "--help", "-h"].includes(first)) {
 		const asked = findCommand(argv.slice(1))?.command;
-		console.stdout.write(asked === undefined ? overview(COMMANDS) : helpOf(asked));
+		shell.stdout.write(asked === undefined ? overview(COMMANDS) : helpOf(asked));
 		return 0;
 	}
 	if (first === "--version") {
-		printLine(console.stdout, VERSION);
+		printLine(shell.stdout, VERSION);
 		return 0;
 	}
 	const found = findCommand(argv);
 	if (found === null) throw unknownCommand(argv);
 	const args = parseArguments(found.command, found.rest);
 	if (args.has("help")) {
-		console.stdout.write(helpOf(found.command));
+		shell.stdout.write(helpOf(found.command));
 		return 0;
 	}
-	return found.command.run(args, console);
+	return found.command.run(args, shell);
 }
 
 /** A command's name is one word or two. */

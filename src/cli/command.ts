@@ -1,6 +1,6 @@
 import { parseArgs } from "node:util";
 import { UsageError } from "../errors.ts";
-import type { Console } from "./console.ts";
+import type { Shell } from "./shell.ts";
 import { didYouMean } from "./suggest.ts";
 
 export interface Option {
@@ -23,7 +23,7 @@ export interface Command {
 	options: Record<string, Option>;
 	examples: { line: string; says: string }[];
 	/** Resolves to the exit code; bad usage throws UsageError. */
-	run(args: Arguments, console: Console): Promise<number>;
+	run(args: Arguments, shell: Shell): Promise<number>;
 }
 
 /** What was given, checked against the command's own list. */

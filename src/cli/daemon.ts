@@ -4,8 +4,8 @@ import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Metrics } from "../server/serve.ts";
 import type { Arguments } from "./command.ts";
-import type { Console } from "./console.ts";
 import { openHere, warnOn } from "./open.ts";
+import type { Shell } from "./shell.ts";
 
 /** How long running rollouts may still take when the program is told to stop. */
 export const GRACE_MS = 30_000;
@@ -25,8 +25,8 @@ export interface Daemon extends AsyncDisposable {
 	metrics: Metrics;
 }
 
-export async function openDaemon(args: Arguments, console: Console): Promise<Daemon> {
-	const loaded = loadConfig(console.env, console.directory);
+export async function openDaemon(args: Arguments, shell: Shell): Promise<Daemon> {
+	const loaded = loadConfig(shell.env, shell.directory);
 	const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? loaded.concurrency;
 	const level = args.choice("log", LOG_LEVELS) ?? "warn";
 	const host = args.text("host") ?? "127.0.0.1";
@@ -42,7 +42,7 @@ export async function openDaemon(args: Arguments, console: Console): Promise<Dae
 		metrics.onEvent(event);
 		telemetry?.onEvent(event);
 	};
-	const paddock = stack.use(await openHere(config, warnOn(console), { onCommit, onReaped }));
+	const paddock = stack.use(await openHere(config, warnOn(shell), { onCommit, onReaped }));
 	const owned = stack.move();
 	return { paddock, config, host, port, log, metrics, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

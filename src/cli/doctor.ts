@@ -12,8 +12,8 @@ import { findAgentBinary } from "../host/binary.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
 import { VERSION } from "../version.ts";
 import type { Command } from "./command.ts";
-import { type Console, printLine } from "./console.ts";
 import { openHere } from "./open.ts";
+import { printLine, type Shell } from "./shell.ts";
 import { showBytes } from "./terminal/figures.ts";
 import { oneLine, type Paint, paintFor } from "./terminal/style.ts";
 
@@ -28,11 +28,11 @@ export const doctor: Command = {
 	summary: "explain this machine: which sandboxes, programs and endpoints work, and how to fix the rest",
 	options: { json: { help: "all of it as one JSON object" } },
 	examples: [{ line: "paddock doctor", says: "exit code 0 when the configured sandbox works, else 1" }],
-	async run(args, console) {
-		const config = loadConfig(console.env, console.directory);
+	async run(args, shell) {
+		const config = loadConfig(shell.env, shell.directory);
 		const report = await examine(config);
-		if (args.has("json")) printLine(console.stdout, JSON.stringify(report));
-		else printReport(report, config, console);
+		if (args.has("json")) printLine(shell.stdout, JSON.stringify(report));
+		else printReport(report, config, shell);
 		return report.sandboxes[config.sandbox]?.ok === true ? 0 : 1;
 	},
 };
@@ -145,16 +145,16 @@ async function database(config: Config): Promise<Check> {
 	}
 }
 
-function printReport(report: Report, config: Config, console: Console): void {
-	const paint = paintFor(console.stdout, console.env);
-	const title = (text: string) => printLine(console.stdout, `\n${paint("bold", text)}`);
-	printLine(console.stdout, `Paddock ${report.version}`);
+function printReport(report: Report, config: Config, shell: Shell): void {
+	const paint = paintFor(shell.stdout, shell.env);
+	const title = (text: string) => printLine(shell.stdout, `\n${paint("bold", text)}`);
+	printLine(shell.stdout, `Paddock ${report.version}`);
 	title("Machine");
-	for (const check of report.machine) printCheck(check, console, paint);
+	for (const check of report.machine) printCheck(check, shell, paint);
 	for (const [name, { ok, checks }] of Object.entries(report.sandboxes)) {
 		const chosen = name === config.sandbox ? " (the one in use)" : "";
 		title(`Sandbox ${name}${chosen}: ${ok ? "works" : "not available"}`);
-		for (const check of checks) printCheck(check, console, paint);
+		for (const check of checks) printCheck(check, shell, paint);
 	}
 	title("Endpoints");
 	for (const { name, configured, detail, engine } of report.endpoints) {
@@ -163,16 +163,15 @@ function printReport(report: Report, config: Config, console: Console): void {
 				? paint("red", "no")
 				: paint("green", "ok")
 			: paint("dim", "– ");
-		printLine(console.stdout, `  ${mark}  ${name.padEnd(NAME_WIDTH)} ${detail}`);
-		if (engine)
-			printLine(console.stdout, `      ${"".padEnd(NAME_WIDTH)} ${oneLine(describeEngine(engine))}`);
+		printLine(shell.stdout, `  ${mark}  ${name.padEnd(NAME_WIDTH)} ${detail}`);
+		if (engine) printLine(shell.stdout, `      ${"".padEnd(NAME_WIDTH)} ${oneLine(describeEngine(engine))}`);
 	}
 }
 
-function printCheck(check: Check, console: Console, paint: Paint): void {
+function printCheck(check: Check, shell: Shell, paint: Paint): void {
 	const mark = check.ok ? paint("green", "ok") : paint("red", "no");
-	printLine(console.stdout, `  ${mark}  ${check.name.padEnd(NAME_WIDTH)} ${check.detail}`);
+	printLine(shell.stdout, `  ${mark}  ${check.name.padEnd(NAME_WIDTH)} ${check.detail}`);
 	if (!check.ok && check.fix !== undefined) {
-		printLine(console.stdout, `      ${"".padEnd(NAME_WIDTH)} ${paint("yellow", `fix: ${check.fix}`)}`);
+		printLine(shell.stdout, `      ${"".padEnd(NAME_WIDTH)} ${paint("yellow", `fix: ${check.fix}`)}`);
 	}
 }

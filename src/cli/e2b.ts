@@ -1,7 +1,7 @@
 import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import type { Command } from "./command.ts";
-import { printLine } from "./console.ts";
+import { printLine } from "./shell.ts";
 
 const DEFAULT_NAME = "paddock";
 
@@ -27,8 +27,8 @@ still works, but then this one is uploaded once and kept as a snapshot of it.`,
 			says: "then: PADDOCK_E2B_TEMPLATE=big",
 		},
 	],
-	async run(args, console) {
-		const { env } = loadConfig(console.env, console.directory);
+	async run(args, shell) {
+		const { env } = loadConfig(shell.env, shell.directory);
 		if (!env.E2B_API_KEY) {
 			throw new UsageError("E2B_API_KEY is not set: https://e2b.dev/dashboard has it.", "e2b_not_configured");
 		}
@@ -41,9 +41,9 @@ still works, but then this one is uploaded once and kept as a snapshot of it.`,
 			env,
 			...(cpus === undefined ? {} : { cpus }),
 			...(memoryMb === undefined ? {} : { memoryMb }),
-			onLog: (line) => printLine(console.stderr, line),
+			onLog: (line) => printLine(shell.stderr, line),
 		});
-		printLine(console.stdout, `${name} ${templateId}`);
+		printLine(shell.stdout, `${name} ${templateId}`);
 		return 0;
 	},
 };

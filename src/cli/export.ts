@@ -3,10 +3,10 @@ import { UsageError } from "../errors.ts";
 import type { ExportFormat, ExportReport, Selection } from "../export/export.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
-import { printLine } from "./console.ts";
 import { FILTER_OPTIONS, toFilter } from "./list.ts";
 import { openHere, warnOn } from "./open.ts";
 import { onInterrupt } from "./run/interrupt.ts";
+import { printLine } from "./shell.ts";
 import { findRollout } from "./show/show.ts";
 import { plural } from "./terminal/figures.ts";
 import { oneLine } from "./terminal/style.ts";
@@ -41,14 +41,14 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		},
 		{ line: "paddock export last --format parquet --out sample.parquet", says: "the newest rollout" },
 	],
-	async run(args, console) {
+	async run(args, shell) {
 		const format = args.choice("format", FORMATS) ?? "jsonl";
 		const out = args.text("out");
 		const minReward = toNumber(args);
 		if (format === "parquet" && out === undefined) {
 			throw new UsageError("--format parquet needs --out <file>.", "bad_option");
 		}
-		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
 		const stop = new AbortController();
 		using _interrupts = onInterrupt(() => stop.abort());
 		const selection = args.operands.length === 0 ? toFilter(args) : await named(paddock, args.operands);
@@ -57,7 +57,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			includeUntrainable: args.has("include-untrainable"),
 			minReward,
 		});
-		for (const line of describe(report, format, out)) printLine(console.stderr, line);
+		for (const line of describe(report, format, out)) printLine(shell.stderr, line);
 		return 0;
 	},
 };

@@ -3,8 +3,8 @@ import { Outcome } from "../model/failure.ts";
 import { type RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
-import { printLine } from "./console.ts";
 import { openHere, warnOn } from "./open.ts";
+import { printLine } from "./shell.ts";
 import { showCount, showReward, showSeconds, showTime } from "./terminal/figures.ts";
 import { oneLine } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
@@ -33,24 +33,24 @@ export const list: Command = {
 		{ line: "paddock list", says: "the latest rollouts" },
 		{ line: "paddock list --outcome failed --json", says: "what went wrong, for a program to read" },
 	],
-	async run(args, console) {
+	async run(args, shell) {
 		const limit = args.whole("limit", { least: 1, most: 100_000 }) ?? DEFAULT_LIMIT;
 		const filter = toFilter(args);
-		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
 		const { items, next } = await paddock.list(filter, { limit });
 		if (args.has("json")) {
-			for (const rollout of items) printLine(console.stdout, JSON.stringify(rollout));
+			for (const rollout of items) printLine(shell.stdout, JSON.stringify(rollout));
 			return 0;
 		}
 		if (items.length === 0) {
 			printLine(
-				console.stdout,
+				shell.stdout,
 				"No rollouts here. Make one: paddock run examples/tasks/fizzbuzz --policy oracle",
 			);
 			return 0;
 		}
-		for (const line of tableOf(items)) printLine(console.stdout, line);
-		if (next !== null) printLine(console.stdout, `There are more; --limit shows them.`);
+		for (const line of tableOf(items)) printLine(shell.stdout, line);
+		if (next !== null) printLine(shell.stdout, `There are more; --limit shows them.`);
 		return 0;
 	},
 };

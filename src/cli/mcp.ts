@@ -14,10 +14,10 @@ export const mcp: Command = {
 			says: "a client's configuration",
 		},
 	],
-	async run(args, console) {
-		const config = loadConfig(console.env, console.directory);
+	async run(args, shell) {
+		const config = loadConfig(shell.env, shell.directory);
 		const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
-		await using paddock = await openHere({ ...config, concurrency }, warnOn(console));
+		await using paddock = await openHere({ ...config, concurrency }, warnOn(shell));
 		await using _work = await paddock.work({ capacity: concurrency });
 		const stop = new AbortController();
 		using _interrupts = onInterrupt(() => stop.abort());

@@ -1,6 +1,6 @@
 import type { Config } from "../config.ts";
 import type { Paddock, PaddockOptions } from "../paddock.ts";
-import { type Console, printLine } from "./console.ts";
+import { printLine, type Shell } from "./shell.ts";
 import { printable } from "./terminal/style.ts";
 
 /** Once in so long is enough, however many boxes have the same thing to say. */
@@ -27,6 +27,6 @@ export async function openHere(
 }
 
 /** Warnings as lines on stderr. */
-export function warnOn(console: Console): (message: string) => void {
-	return (message) => printLine(console.stderr, `paddock: ${printable(message)}`);
+export function warnOn(shell: Shell): (message: string) => void {
+	return (message) => printLine(shell.stderr, `paddock: ${printable(message)}`);
 }

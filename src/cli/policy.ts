@@ -2,8 +2,8 @@ import { UsageError } from "../errors.ts";
 import { POLICIES, requirePolicy } from "../policy/names.ts";
 import { loadTasks } from "../task/load.ts";
 import type { Command } from "./command.ts";
-import { printLine } from "./console.ts";
 import { untilInterrupt } from "./run/interrupt.ts";
+import { printLine } from "./shell.ts";
 import { layOut } from "./terminal/table.ts";
 
 const KEY = "paddock";
@@ -21,12 +21,12 @@ export const policy: Command = {
 			says: "then: KEY=paddock paddock run … --base-url http://127.0.0.1:8001/v1 --model oracle --api-key-env KEY",
 		},
 	],
-	async run(args, console) {
+	async run(args, shell) {
 		const [name, path, ...rest] = args.operands;
 		if (name === undefined) {
 			const rows = Object.entries(POLICIES);
 			for (const line of layOut([{ title: "policy" }, { title: "what it does" }], rows)) {
-				printLine(console.stdout, line);
+				printLine(shell.stdout, line);
 			}
 			return 0;
 		}
@@ -47,8 +47,8 @@ export const policy: Command = {
 		const { openPolicyServer } = await import("../policy/server.ts");
 		await using server = await openPolicyServer({ port });
 		using _part = await server.cast({ policy: name, task }, { model: name, apiKey: KEY });
-		printLine(console.stdout, `base URL  ${server.baseUrl}\nmodel     ${name}\nAPI key   ${KEY}`);
-		printLine(console.stderr, `Playing "${name}" on ${task.id}. Ctrl-C ends it.`);
+		printLine(shell.stdout, `base URL  ${server.baseUrl}\nmodel     ${name}\nAPI key   ${KEY}`);
+		printLine(shell.stderr, `Playing "${name}" on ${task.id}. Ctrl-C ends it.`);
 		await untilInterrupt();
 		return 0;
 	},

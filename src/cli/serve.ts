@@ -1,7 +1,7 @@
 import type { Command } from "./command.ts";
-import { printLine } from "./console.ts";
 import { DAEMON_OPTIONS, GRACE_MS, openDaemon } from "./daemon.ts";
 import { untilInterrupt } from "./run/interrupt.ts";
+import { printLine } from "./shell.ts";
 
 export const serveCommand: Command = {
 	name: "serve",
@@ -22,8 +22,8 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 			says: "the front of many machines; each of them runs: paddock worker",
 		},
 	],
-	async run(args, console) {
-		await using daemon = await openDaemon(args, console);
+	async run(args, shell) {
+		await using daemon = await openDaemon(args, shell);
 		const { paddock, config, host, port = 8000, log, metrics } = daemon;
 		const { openDoors } = await import("../server/doors.ts");
 		const { serve } = await import("../server/serve.ts");
@@ -36,11 +36,11 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		await using _doors = doors;
 		const working = args.has("no-worker") ? null : await paddock.work({ capacity: config.concurrency });
 		printLine(
-			console.stderr,
+			shell.stderr,
 			`Paddock is at ${serving.url}  (page /web, API /docs, MCP /mcp). Ctrl-C ends it.`,
 		);
 		await untilInterrupt();
-		printLine(console.stderr, "Closing …");
+		printLine(shell.stderr, "Closing …");
 		await working?.drain(GRACE_MS);
 		await working?.[Symbol.asyncDispose]();
 		return 0;

@@ -4,9 +4,9 @@ import type { Task } from "../model/task.ts";
 import { checkTask } from "../task/check.ts";
 import { type Loaded, loadEach } from "../task/load.ts";
 import type { Command } from "./command.ts";
-import { type Console, printLine } from "./console.ts";
 import { warnOn } from "./open.ts";
 import { openLocalRunner } from "./run/runner.ts";
+import { printLine, type Shell } from "./shell.ts";
 import { isTrustworthy, type Trial, tryTask } from "./task-trial.ts";
 import { plural, showReward } from "./terminal/figures.ts";
 import { printable } from "./terminal/style.ts";
@@ -28,15 +28,15 @@ work as it stands, or when --run finds one that cannot be trusted: its own solut
 			says: "is it solvable, and does it tell solved from unsolved?",
 		},
 	],
-	async run(args, console) {
+	async run(args, shell) {
 		if (args.operands.length === 0) throw new UsageError("Which task? Name its folder.", "no_task");
 		const checks: Check[] = [];
 		for await (const loaded of loadEach(args.operands)) checks.push(toCheck(loaded));
 		const report = (check: Check, trial: Trial | null) => {
-			if (args.has("json")) printLine(console.stdout, JSON.stringify(toJson(check, trial)));
-			else printCheck(check, trial, console);
+			if (args.has("json")) printLine(shell.stdout, JSON.stringify(toJson(check, trial)));
+			else printCheck(check, trial, shell);
 		};
-		const tried = args.has("run") ? await tryAll(checks, console, report) : [];
+		const tried = args.has("run") ? await tryAll(checks, shell, report) : [];
 		if (!args.has("run")) for (const check of checks) report(check, null);
 		if (checks.some((check) => check.task === null)) return 2;
 		const isSound = checks.every((check) => check.problems.length === 0) && tried.every(isTrustworthy);
@@ -64,16 +64,16 @@ function toCheck({ folder, task, fault }: Loaded): Check {
 /** Each is reported as soon as it is known. What cannot work is not tried. */
 async function tryAll(
 	checks: readonly Check[],
-	console: Console,
+	shell: Shell,
 	report: (check: Check, trial: Trial | null) => void,
 ): Promise<Trial[]> {
-	const config = loadConfig(console.env, console.directory);
-	await using runner = await openLocalRunner(config, warnOn(console));
+	const config = loadConfig(shell.env, shell.directory);
+	await using runner = await openLocalRunner(config, warnOn(shell));
 	await runner.start();
 	const trials = checks.map(async (check) => {
 		const { task } = check;
 		const isTried = task !== null && check.problems.length === 0;
-		const say = (text: string) => printLine(console.stderr, `${printable(check.name)}: ${text}`);
+		const say = (text: string) => printLine(shell.stderr, `${printable(check.name)}: ${text}`);
 		const trial = isTried ? await tryTask(task, config.sandbox, runner, say) : null;
 		report(check, trial);
 		return trial;
@@ -87,17 +87,17 @@ function toJson({ name, task, problems, remarks }: Check, trial: Trial | null): 
 	return { task_id: task?.id ?? name, problems, remarks, ...tried, rollouts, reasons: trial?.reasons ?? [] };
 }
 
-function printCheck(check: Check, trial: Trial | null, console: Console): void {
+function printCheck(check: Check, trial: Trial | null, shell: Shell): void {
 	const { name, task, problems, remarks } = check;
-	printLine(console.stdout, `${printable(name)}: ${task === null ? "cannot be read" : describe(task)}`);
-	for (const problem of problems) printLine(console.stdout, `  PROBLEM: ${printable(problem)}`);
-	for (const remark of remarks) printLine(console.stdout, `  note: ${printable(remark)}`);
+	printLine(shell.stdout, `${printable(name)}: ${task === null ? "cannot be read" : describe(task)}`);
+	for (const problem of problems) printLine(shell.stdout, `  PROBLEM: ${printable(problem)}`);
+	for (const remark of remarks) printLine(shell.stdout, `  note: ${printable(remark)}`);
 	if (trial === null) return;
 	const { oracle, noop } = trial;
 	const trust = isTrustworthy(trial) ? "ok" : "NOT TO BE TRUSTED";
 	const earned = `its solution earns ${showReward(oracle.reward)}, doing nothing ${showReward(noop.reward)}`;
-	printLine(console.stdout, `  ${trust}: ${earned}`);
-	for (const reason of trial.reasons) printLine(console.stdout, `  ${printable(reason)}`);
+	printLine(shell.stdout, `  ${trust}: ${earned}`);
+	for (const reason of trial.reasons) printLine(shell.stdout, `  ${printable(reason)}`);
 }
 
 function describe(task: Task): string {

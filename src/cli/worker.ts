@@ -1,7 +1,7 @@
 import type { Command } from "./command.ts";
-import { printLine } from "./console.ts";
 import { DAEMON_OPTIONS, GRACE_MS, openDaemon } from "./daemon.ts";
 import { untilInterrupt } from "./run/interrupt.ts";
+import { printLine } from "./shell.ts";
 import { plural } from "./terminal/figures.ts";
 
 export const worker: Command = {
@@ -23,8 +23,8 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		},
 		{ line: "paddock worker --port 9100", says: "its metrics at http://127.0.0.1:9100/metrics" },
 	],
-	async run(args, console) {
-		await using daemon = await openDaemon(args, console);
+	async run(args, shell) {
+		await using daemon = await openDaemon(args, shell);
 		const { paddock, config, host, port, log, metrics } = daemon;
 		const { createWorkerApp, serve } = await import("../server/serve.ts");
 		await using serving =
@@ -32,11 +32,11 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		await using work = await paddock.work({ capacity: config.concurrency });
 		const shown = serving === null ? "" : ` Metrics at ${serving.url}/metrics.`;
 		printLine(
-			console.stderr,
+			shell.stderr,
 			`Working on up to ${plural(config.concurrency, "rollout")} at a time.${shown} Ctrl-C ends it.`,
 		);
 		await untilInterrupt();
-		printLine(console.stderr, `Finishing ${plural(work.running, "rollout")} …`);
+		printLine(shell.stderr, `Finishing ${plural(work.running, "rollout")} …`);
 		await work.drain(GRACE_MS);
 		return 0;
 	},

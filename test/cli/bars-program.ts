@@ -3,13 +3,13 @@
  * `end <id>`, `say <text>`, `close`. Its argument says how often the clocks move, in milliseconds.
  */
 import { createInterface } from "node:readline";
-import { processConsole } from "../../src/cli/console.ts";
+import { processShell } from "../../src/cli/shell.ts";
 import { openBars } from "../../src/cli/terminal/bars.ts";
 import { advance, newRow, type Row } from "../../src/cli/terminal/progress.ts";
 import type { EventBody } from "../../src/model/event.ts";
 
 const rows = new Map<string, Row>(["alpha", "beta", "gamma"].map((id) => [id, newRow(id, id)]));
-const display = openBars([...rows.values()], processConsole(), { tickMs: Number(process.argv[2] ?? 500) });
+const display = openBars([...rows.values()], processShell(), { tickMs: Number(process.argv[2] ?? 500) });
 
 const CALL: EventBody = {
 	type: "call-end",

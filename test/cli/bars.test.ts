@@ -4,7 +4,7 @@ import { openBars } from "../../src/cli/terminal/bars.ts";
 import { openDisplay } from "../../src/cli/terminal/display.ts";
 import { advance, newRow } from "../../src/cli/terminal/progress.ts";
 import { requirePart } from "../fixtures/parts.ts";
-import { RecordedConsole } from "./console.ts";
+import { RecordedShell } from "./shell.ts";
 import { hasTmux, Terminal } from "./terminal.ts";
 
 const program = fileURLToPath(new URL("bars-program.ts", import.meta.url));
@@ -71,11 +71,11 @@ test("a terminal that gets narrower and wider leaves no torn lines", async (cont
 test("however many events come, the screen is drawn at most ten times a second", () => {
 	vi.useFakeTimers();
 	try {
-		const console = new RecordedConsole({ terminal: true });
+		const shell = new RecordedShell({ terminal: true });
 		let row = newRow("a", "a");
 		{
-			using display = openBars([row], console);
-			const before = console.stderr.writes;
+			using display = openBars([row], shell);
+			const before = shell.stderr.writes;
 			for (let step = 0; step < 1000; step += 1) {
 				const next = advance(row, {
 					rolloutId: "a",
@@ -89,10 +89,10 @@ test("however many events come, the screen is drawn at most ten times a second",
 				row = next;
 				vi.advanceTimersByTime(1);
 			}
-			expect(console.stderr.writes - before).toBeLessThanOrEqual(10);
-			expect(console.stderr.writes - before).toBeGreaterThan(5);
+			expect(shell.stderr.writes - before).toBeLessThanOrEqual(10);
+			expect(shell.stderr.writes - before).toBeGreaterThan(5);
 		}
-		expect(console.stderr.resizeListeners).toBe(0);
+		expect(shell.stderr.resizeListeners).toBe(0);
 		expect(vi.getTimerCount()).toBe(0);
 	} finally {
 		vi.useRealTimers();
@@ -100,8 +100,8 @@ test("however many events come, the screen is drawn at most ten times a second",
 });
 
 test("without a terminal there are plain lines: started, tried again, ended", () => {
-	const console = new RecordedConsole();
-	using display = openDisplay([], console);
+	const shell = new RecordedShell();
+	using display = openDisplay([], shell);
 	let row = newRow("a", "fizzbuzz");
 	const events = [
 		{ type: "rollout-start", attempt: 1, worker: "w" },
@@ -114,11 +114,11 @@ test("without a terminal there are plain lines: started, tried again, ended", ()
 		display.update(next, row);
 		row = next;
 	});
-	expect(console.stderr.text.split("\n")).toEqual([
+	expect(shell.stderr.text.split("\n")).toEqual([
 		"fizzbuzz: started",
 		"fizzbuzz: attempt 2 started",
 		"fizzbuzz: completed, reward 0.00, 0 calls, 1.0 s",
 		"",
 	]);
-	expect(console.stdout.text).toBe("");
+	expect(shell.stdout.text).toBe("");
 });

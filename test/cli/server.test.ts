@@ -4,7 +4,7 @@ import type { Paddock } from "../../src/paddock.ts";
 import { ProblemError } from "../../src/server/problem.ts";
 import { serve } from "../../src/server/serve.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
-import { RecordedConsole } from "./console.ts";
+import { RecordedShell } from "./shell.ts";
 
 const FIZZBUZZ = "examples/tasks/fizzbuzz";
 const CSV_MEAN = "examples/tasks/csv-mean";
@@ -63,7 +63,7 @@ test("Ctrl-C while the queue is full aborts what was submitted", async () => {
 			(await stage.queued()) > 0 ? Promise.reject(queueFull()) : paddock.submit(...args),
 	}));
 	const run = stage.run(FIZZBUZZ, CSV_MEAN);
-	await expect.poll(() => stage.console.stderr.text, { timeout: 60_000 }).toContain("is full; waiting");
+	await expect.poll(() => stage.shell.stderr.text, { timeout: 60_000 }).toContain("is full; waiting");
 	process.emit("SIGINT", "SIGINT");
 	const { code, err } = await run;
 	expect(code).toBe(130);
@@ -123,7 +123,7 @@ const refused = () => new ProblemError(409, "conflict", "not this one");
 
 interface Stage extends AsyncDisposable {
 	paddock: IdlePaddock;
-	console: RecordedConsole;
+	shell: RecordedShell;
 	run(...args: string[]): Promise<{ code: number; out: string; err: string }>;
 	queued(): Promise<number>;
 	batches(): Promise<{ size: number }[]>;
@@ -135,16 +135,16 @@ interface Stage extends AsyncDisposable {
 async function openStage(change: (paddock: IdlePaddock) => Partial<Paddock> = () => ({})): Promise<Stage> {
 	const paddock = await openIdlePaddock();
 	const serving = await serve({ ...paddock, ...change(paddock) }, { host: "127.0.0.1", port: 0 });
-	const console = new RecordedConsole();
+	const shell = new RecordedShell();
 	const { store } = paddock;
 	const queued = async () => (await store.counts()).queued;
 	return {
 		paddock,
-		console,
+		shell,
 		queued,
 		async run(...args) {
-			const code = await main(["run", ...args, "--policy", "noop", "--server", serving.url], console);
-			return { code, out: console.stdout.text, err: console.stderr.text };
+			const code = await main(["run", ...args, "--policy", "noop", "--server", serving.url], shell);
+			return { code, out: shell.stdout.text, err: shell.stderr.text };
 		},
 		batches: async () => (await store.listBatches({ limit: 10 })).items,
 		async completeAll(count) {

@@ -4,8 +4,8 @@ import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
 import { main } from "../../src/cli/cli.ts";
 import { requirePart } from "../fixtures/parts.ts";
-import { RecordedConsole } from "./console.ts";
 import { Paddock } from "./paddock.ts";
+import { RecordedShell } from "./shell.ts";
 
 /** Checks a folder with these files in it. */
 async function check(files: Record<string, string>, ...options: string[]) {
@@ -15,11 +15,11 @@ async function check(files: Record<string, string>, ...options: string[]) {
 		await mkdir(dirname(join(folder, name)), { recursive: true });
 		await writeFile(join(folder, name), content);
 	}
-	const console = new RecordedConsole({
+	const shell = new RecordedShell({
 		env: { PATH: process.env.PATH, PADDOCK_HOME: join(paddock.home, "data") },
 	});
-	const code = await main(["task", "check", folder, ...options], console);
-	return { code, out: console.stdout.text, err: console.stderr.text };
+	const code = await main(["task", "check", folder, ...options], shell);
+	return { code, out: shell.stdout.text, err: shell.stderr.text };
 }
 
 const GOOD = 'instruction: Write x.\nverify:\n  - test -e x\nsolution:\n  - bash: "touch x"\n';

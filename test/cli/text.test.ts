@@ -11,7 +11,7 @@ import { layOut } from "../../src/cli/terminal/table.ts";
 import type { RolloutResult } from "../../src/model/result.ts";
 import { nearest } from "../../src/task/nearest.ts";
 import { completedCall } from "../fixtures/calls.ts";
-import { RecordedConsole } from "./console.ts";
+import { RecordedShell } from "./shell.ts";
 
 test("what a model wrote cannot steer the terminal", () => {
 	const hostile = "a\x1b[2Jb\x1b]0;title\x07c\x1b]8;;http://x\x1b\\d\re\x07f\x9b31mg\u202eh\x00\tz\r\nnext";
@@ -30,14 +30,14 @@ test("what failed is told on one line that cannot steer the terminal, in bars an
 	const before = newRow("ro_1", "evil\x1b]0;t\x07\ntask");
 	const row = { ...before, phase: "done" as const, outcome: "failed" as const, failure };
 	for (const terminal of [true, false]) {
-		const console = new RecordedConsole({ terminal });
+		const shell = new RecordedShell({ terminal });
 		{
-			using display = terminal ? openBars([before], console) : openLines(console);
+			using display = terminal ? openBars([before], shell) : openLines(shell);
 			display.update(row, before);
 			display.say("careful\x1b[2J");
 		}
-		expect(console.stderr.text).not.toMatch(/\x1b\[2J|\x1b\]|^done: reward 1/m);
-		expect(console.stderr.text).toContain("careful");
+		expect(shell.stderr.text).not.toMatch(/\x1b\[2J|\x1b\]|^done: reward 1/m);
+		expect(shell.stderr.text).toContain("careful");
 	}
 });
 
@@ -65,10 +65,10 @@ test("widths count columns, not code units, and ignore colours", () => {
 });
 
 test("colours appear on a terminal only, and never under NO_COLOR", () => {
-	const terminal = new RecordedConsole({ terminal: true }).stderr;
+	const terminal = new RecordedShell({ terminal: true }).stderr;
 	expect(paintFor(terminal, {})("red", "x")).toBe("\x1b[31mx\x1b[0m");
 	expect(paintFor(terminal, { NO_COLOR: "1" })("red", "x")).toBe("x");
-	expect(paintFor(new RecordedConsole().stderr, {})("red", "x")).toBe("x");
+	expect(paintFor(new RecordedShell().stderr, {})("red", "x")).toBe("x");
 });
 
 test("numbers read well at every size", () => {

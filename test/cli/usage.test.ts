@@ -4,20 +4,20 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { COMMANDS, main } from "../../src/cli/cli.ts";
 import { parseArguments } from "../../src/cli/command.ts";
-import { RecordedConsole } from "./console.ts";
 import { Paddock } from "./paddock.ts";
+import { RecordedShell } from "./shell.ts";
 
 const FIZZBUZZ = "examples/tasks/fizzbuzz";
 
 async function ask(...argv: string[]) {
 	await using paddock = await Paddock.open();
 	const env = { PADDOCK_HOME: join(paddock.home, "data"), DOCKER_HOST: "unix:///no/engine.sock" };
-	const console = new RecordedConsole({ env });
-	const code = await main(argv, console);
+	const shell = new RecordedShell({ env });
+	const code = await main(argv, shell);
 	return {
 		code,
-		out: console.stdout.text,
-		err: console.stderr.text,
+		out: shell.stdout.text,
+		err: shell.stderr.text,
 		created: existsSync(join(paddock.home, "data")),
 	};
 }

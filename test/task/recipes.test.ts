@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { main } from "../../src/cli/cli.ts";
-import { RecordedConsole } from "../cli/console.ts";
 import { Paddock } from "../cli/paddock.ts";
+import { RecordedShell } from "../cli/shell.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 const run = promisify(execFile);
@@ -26,11 +26,11 @@ test.for(["pytest", "git-repository"])(
 			if (!isOffline) throw error;
 			requirePart(context, "PyPI", false, "go online, with pip");
 		});
-		const console = new RecordedConsole({
+		const shell = new RecordedShell({
 			env: { PATH: process.env.PATH, PADDOCK_HOME: join(paddock.home, "data") },
 		});
-		const code = await main(["task", "check", folder, "--run"], console);
-		expect(code, console.stdout.text).toBe(0);
-		expect(console.stdout.text).toContain("ok: its solution earns 1.00, doing nothing 0.00");
+		const code = await main(["task", "check", folder, "--run"], shell);
+		expect(code, shell.stdout.text).toBe(0);
+		expect(shell.stdout.text).toContain("ok: its solution earns 1.00, doing nothing 0.00");
 	},
 );

@@ -1,11 +1,11 @@
-import { type Console, printLine } from "../console.ts";
+import { printLine, type Shell } from "../shell.ts";
 import { plural, showCount, showReward, showSeconds } from "../terminal/figures.ts";
 import { elapsedS, type Row, totalsOf } from "../terminal/progress.ts";
 import { oneLine } from "../terminal/style.ts";
 import { layOut } from "../terminal/table.ts";
 
 /** How it went, one line for each rollout, and where to look next. */
-export function showResults(rows: readonly Row[], console: Console, server?: string): void {
+export function showResults(rows: readonly Row[], shell: Shell, server?: string): void {
 	const lines = layOut(
 		[
 			{ title: "task" },
@@ -26,17 +26,17 @@ export function showResults(rows: readonly Row[], console: Console, server?: str
 			row.id,
 		]),
 	);
-	for (const line of ["", ...lines, "", summaryOf(rows)]) printLine(console.stdout, line);
+	for (const line of ["", ...lines, "", summaryOf(rows)]) printLine(shell.stdout, line);
 	for (const row of rows) {
 		if (row.failure === null) continue;
 		const { boundary, code, message } = row.failure;
-		printLine(console.stdout, `${oneLine(row.name)} failed (${boundary}, ${code}): ${oneLine(message)}`);
+		printLine(shell.stdout, `${oneLine(row.name)} failed (${boundary}, ${code}): ${oneLine(message)}`);
 	}
 	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
 	if (closer === undefined) return;
 	const where =
 		server === undefined ? `paddock show ${closer.id}` : new URL(`/web/rollouts/${closer.id}`, server).href;
-	printLine(console.stdout, `Look closer: ${where}`);
+	printLine(shell.stdout, `Look closer: ${where}`);
 }
 
 function summaryOf(rows: readonly Row[]): string {

@@ -8,8 +8,8 @@ import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
 import { loadTasks } from "../../task/load.ts";
 import type { Arguments, Command } from "../command.ts";
-import { type Console, printLine } from "../console.ts";
 import { warnOn } from "../open.ts";
+import { printLine, type Shell } from "../shell.ts";
 import { type Display, openDisplay } from "../terminal/display.ts";
 import { plural } from "../terminal/figures.ts";
 import { advance, type Row } from "../terminal/progress.ts";
@@ -60,13 +60,13 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 			says: "OPENAI_API_KEY and OPENAI_MODEL say who answers",
 		},
 	],
-	async run(args, console) {
-		const plan = await readPlan(args, console);
+	async run(args, shell) {
+		const plan = await readPlan(args, shell);
 		// Warnings go wherever the display is by then.
-		const speaker = { say: warnOn(console) };
-		await using runner = await openRunner(plan, console, (message) => speaker.say(message));
+		const speaker = { say: warnOn(shell) };
+		await using runner = await openRunner(plan, shell, (message) => speaker.say(message));
 		try {
-			return await carryOut(plan, runner, console, speaker);
+			return await carryOut(plan, runner, shell, speaker);
 		} catch (error) {
 			throw plan.server === undefined ? error : toServerTrouble(error, plan.server);
 		}
@@ -83,14 +83,14 @@ interface Plan {
 }
 
 /** Everything that can be wrong with the words given is found here, before anything is created. */
-async function readPlan(args: Arguments, console: Console): Promise<Plan> {
+async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 	if (args.operands.length === 0) {
 		throw new UsageError(
 			"Which task? For example: paddock run examples/tasks/fizzbuzz --policy oracle",
 			"no_task",
 		);
 	}
-	const config = loadConfig(console.env, console.directory);
+	const config = loadConfig(shell.env, shell.directory);
 	const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
 	const n = args.whole("n", { least: 1, most: 10_000 }) ?? 1;
 	const endpoint = toEndpointSpec(args, config.env, POLICY_NAMES);
@@ -136,27 +136,27 @@ function toRequest(
 	});
 }
 
-function openRunner(plan: Plan, console: Console, warn: (message: string) => void): Promise<Runner> {
-	if (plan.server !== undefined) return openServerRunner(plan.server, console.env, plan.config, warn);
+function openRunner(plan: Plan, shell: Shell, warn: (message: string) => void): Promise<Runner> {
+	if (plan.server !== undefined) return openServerRunner(plan.server, shell.env, plan.config, warn);
 	return openLocalRunner(plan.config, warn);
 }
 
 async function carryOut(
 	plan: Plan,
 	runner: Runner,
-	console: Console,
+	shell: Shell,
 	speaker: { say: (message: string) => void },
 ): Promise<number> {
 	const submission = await submitAll(plan, runner, speaker.say);
 	const { rows } = submission;
 	if (submission.interrupt !== null) {
-		printLine(console.stderr, "Stopped before everything was submitted.");
+		printLine(shell.stderr, "Stopped before everything was submitted.");
 		return submission.interrupt.exitCode;
 	}
 	const results: RolloutResult[] = [];
 	let interrupt: Interrupt | null = null;
 	{
-		using display = openDisplay([...rows.values()], console, { printsResults: plan.json });
+		using display = openDisplay([...rows.values()], shell, { printsResults: plan.json });
 		speaker.say = (message) => display.say(message);
 		if (runner.leftOver > 0) {
 			display.say(`Going on as well: ${plural(runner.leftOver, "rollout")} of an earlier run.`);
@@ -172,16 +172,16 @@ async function carryOut(
 			const result = await watch(id, rows, runner, display);
 			results.push(result);
 			if (plan.out !== undefined) await saveResult(plan.out, result, runner.files(id));
-			if (plan.json) printLine(console.stdout, JSON.stringify(result));
+			if (plan.json) printLine(shell.stdout, JSON.stringify(result));
 		});
 		await Promise.all(watching).catch((error: unknown) => {
 			if (plan.server !== undefined) display.say(whatGoesOn(rows, plan.server));
 			throw error;
 		});
 	}
-	speaker.say = warnOn(console);
-	if (!plan.json) showResults([...rows.values()], console, plan.server);
-	return exitCode(results, interrupt, console);
+	speaker.say = warnOn(shell);
+	if (!plan.json) showResults([...rows.values()], shell, plan.server);
+	return exitCode(results, interrupt, shell);
 }
 
 /** Keeps the rollout's row up to date until it ends. */
@@ -208,11 +208,11 @@ function whatGoesOn(rows: ReadonlyMap<string, Row>, server: string): string {
 	return `No longer watched, but not ended at ${server}: ${unfinished.map((row) => row.id).join(" ")}`;
 }
 
-function exitCode(results: readonly RolloutResult[], interrupt: Interrupt | null, console: Console): number {
+function exitCode(results: readonly RolloutResult[], interrupt: Interrupt | null, shell: Shell): number {
 	if (interrupt !== null) {
 		const aborted = results.filter((result) => result.outcome === "aborted").length;
 		printLine(
-			console.stderr,
+			shell.stderr,
 			`Stopped. Kept: ${plural(results.length - aborted, "finished rollout")}, and of ${aborted} aborted what was captured until then; see "paddock list".`,
 		);
 		return interrupt.exitCode;

@@ -2,8 +2,8 @@ import { loadConfig } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import type { Paddock } from "../../paddock.ts";
 import type { Command } from "../command.ts";
-import { printLine } from "../console.ts";
 import { openHere, warnOn } from "../open.ts";
+import { printLine } from "../shell.ts";
 import { paintFor } from "../terminal/style.ts";
 import { callsPart, filesPart, headPart, type Part, resultsPart, toCallRow } from "./parts.ts";
 import { transcriptPart } from "./transcript.ts";
@@ -23,21 +23,21 @@ export const show: Command = {
 			says: "the exact tokens",
 		},
 	],
-	async run(args, console) {
+	async run(args, shell) {
 		const [asked, ...rest] = args.operands;
 		if (asked === undefined || rest.length > 0) {
 			throw new UsageError(`Which rollout? One id (see "paddock list"), or "last".`, "no_rollout");
 		}
-		await using paddock = await openHere(loadConfig(console.env, console.directory), warnOn(console));
+		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
 		const id = await findRollout(paddock, asked);
 		if (args.has("json")) {
-			printLine(console.stdout, JSON.stringify(await paddock.result(id)));
+			printLine(shell.stdout, JSON.stringify(await paddock.result(id)));
 			return 0;
 		}
-		const paint = paintFor(console.stdout, console.env);
+		const paint = paintFor(shell.stdout, shell.env);
 		for (const part of await readParts(paddock, id, args.has("full"))) {
-			if (part.title !== null) printLine(console.stdout, `\n${paint("bold", part.title)}`);
-			for (const line of part.lines) printLine(console.stdout, line);
+			if (part.title !== null) printLine(shell.stdout, `\n${paint("bold", part.title)}`);
+			for (const line of part.lines) printLine(shell.stdout, line);
 		}
 		return 0;
 	},

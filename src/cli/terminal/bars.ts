@@ -1,5 +1,5 @@
 import type { Phase } from "../../model/event.ts";
-import type { Console } from "../console.ts";
+import type { Shell } from "../shell.ts";
 import type { Display } from "./display.ts";
 import { plural, showCount, showReward, showSeconds } from "./figures.ts";
 import { openLiveRegion } from "./live-region.ts";
@@ -9,21 +9,17 @@ import { cut, oneLine, type Paint, pad, paintFor, printable } from "./style.ts";
 const STEPS: readonly Phase[] = ["create", "setup", "agent", "verify", "collect"];
 
 /** One line for each running rollout and a total line, redrawn in place; finished ones scroll away above. */
-export function openBars(
-	first: readonly Row[],
-	console: Console,
-	options: { tickMs?: number } = {},
-): Display {
+export function openBars(first: readonly Row[], shell: Shell, options: { tickMs?: number } = {}): Display {
 	const now = Date.now;
 	const rows = new Map(first.map((row) => [row.id, row]));
 	const startedAt = now();
-	const paint = paintFor(console.stderr, console.env);
+	const paint = paintFor(shell.stderr, shell.env);
 	const nameWidth = Math.min(28, Math.max(...first.map((row) => row.name.length), 4));
 
 	const region = openLiveRegion(
-		console.stderr,
+		shell.stderr,
 		() => {
-			const { columns, rows: height } = console.stderr;
+			const { columns, rows: height } = shell.stderr;
 			const running = [...rows.values()].filter((row) => row.startedAt !== null && row.phase !== "done");
 			const shown = running.slice(0, Math.max(1, height - 4));
 			const lines = shown.map((row) => barOf(row, { now: now(), nameWidth, columns, paint }));
@@ -39,7 +35,7 @@ export function openBars(
 		update(row, before) {
 			rows.set(row.id, row);
 			if (row.phase === "done" && before.phase !== "done") {
-				region.print(endLine(row, { nameWidth, columns: console.stderr.columns, paint }));
+				region.print(endLine(row, { nameWidth, columns: shell.stderr.columns, paint }));
 			}
 			region.changed();
 		},

@@ -1,4 +1,4 @@
-import type { Console } from "../console.ts";
+import type { Shell } from "../shell.ts";
 import { openBars } from "./bars.ts";
 import { openLines } from "./plain-lines.ts";
 import type { Row } from "./progress.ts";
@@ -17,10 +17,10 @@ export interface Display extends Disposable {
  */
 export function openDisplay(
 	rows: readonly Row[],
-	console: Console,
+	shell: Shell,
 	options: { printsResults?: boolean } = {},
 ): Display {
-	const collides = options.printsResults === true && console.stdout.isTTY;
-	const live = console.stderr.isTTY && console.env.TERM !== "dumb" && !collides;
-	return live ? openBars(rows, console) : openLines(console);
+	const collides = options.printsResults === true && shell.stdout.isTTY;
+	const live = shell.stderr.isTTY && shell.env.TERM !== "dumb" && !collides;
+	return live ? openBars(rows, shell) : openLines(shell);
 }

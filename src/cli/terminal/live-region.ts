@@ -1,4 +1,4 @@
-import type { Output } from "../console.ts";
+import type { Output } from "../shell.ts";
 import { widthOf } from "./style.ts";
 
 /** At most this often is anything redrawn. */

@@ -1,22 +1,22 @@
-import { type Console, printLine } from "../console.ts";
+import { printLine, type Shell } from "../shell.ts";
 import type { Display } from "./display.ts";
 import { plural, showReward, showSeconds } from "./figures.ts";
 import { elapsedS, type Row } from "./progress.ts";
 import { oneLine, printable } from "./style.ts";
 
 /** For pipes and log files: one line when a rollout starts, one when it ends, one when it is tried again. */
-export function openLines(console: Console): Display {
+export function openLines(shell: Shell): Display {
 	return {
 		update(row, before) {
 			if (row.attempt > before.attempt && row.attempt === 1)
-				printLine(console.stderr, `${oneLine(row.name)}: started`);
+				printLine(shell.stderr, `${oneLine(row.name)}: started`);
 			if (row.attempt > before.attempt && row.attempt > 1) {
-				printLine(console.stderr, `${oneLine(row.name)}: attempt ${row.attempt} started`);
+				printLine(shell.stderr, `${oneLine(row.name)}: attempt ${row.attempt} started`);
 			}
 			if (row.phase === "done" && before.phase !== "done")
-				printLine(console.stderr, `${oneLine(row.name)}: ${endOf(row)}`);
+				printLine(shell.stderr, `${oneLine(row.name)}: ${endOf(row)}`);
 		},
-		say: (text) => printLine(console.stderr, printable(text)),
+		say: (text) => printLine(shell.stderr, printable(text)),
 		[Symbol.dispose]() {},
 	};
 }

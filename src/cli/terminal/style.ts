@@ -1,11 +1,11 @@
-import type { Console, Output } from "../console.ts";
+import type { Output, Shell } from "../shell.ts";
 
 const CODES = { bold: 1, dim: 2, red: 31, green: 32, yellow: 33, cyan: 36 } as const;
 
 export type Paint = (style: keyof typeof CODES, text: string) => string;
 
 /** Colours on a terminal, unless NO_COLOR asks for none. */
-export function paintFor(output: Output, env: Console["env"]): Paint {
+export function paintFor(output: Output, env: Shell["env"]): Paint {
 	const plain = !output.isTTY || (env.NO_COLOR ?? "") !== "" || env.TERM === "dumb";
 	return plain ? (_style, text) => text : (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m`;
 }

@@ -19,7 +19,9 @@ export interface Staged {
 	links: { from: string; to: string }[];
 }
 
-const INIT_ENTRY = fileURLToPath(new URL("./init/main.ts", import.meta.url));
+/** In the package everything is JavaScript, this program's parts, too. */
+const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const INIT_ENTRY = fileURLToPath(new URL(`./init/main.${EXTENSION}`, import.meta.url));
 let init: Buffer | undefined;
 
 /** The program every box begins with. */

@@ -1,7 +1,7 @@
-import type { Console, Output } from "../../src/cli/console.ts";
+import type { Output, Shell } from "../../src/cli/shell.ts";
 
-/** A console that remembers what was written to it. */
-export class RecordedConsole implements Console {
+/** A shell that remembers what was written to it. */
+export class RecordedShell implements Shell {
 	readonly stdout = new RecordedOutput();
 	readonly stderr = new RecordedOutput();
 	readonly env: Record<string, string | undefined>;

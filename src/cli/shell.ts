@@ -8,15 +8,15 @@ export interface Output {
 	onResize(listener: () => void): Disposable;
 }
 
-/** What a command can see of the world it was started in. */
-export interface Console {
+/** What a command can see of the shell it was started in. */
+export interface Shell {
 	readonly stdout: Output;
 	readonly stderr: Output;
 	readonly env: Record<string, string | undefined>;
 	readonly directory: string;
 }
 
-export function processConsole(): Console {
+export function processShell(): Shell {
 	return {
 		stdout: toOutput(process.stdout),
 		stderr: toOutput(process.stderr),
