@@ -6,6 +6,7 @@ import { messageOf } from "./errors.ts";
 import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import type { GatewayLog } from "./gateway/log.ts";
+import type { ServedWeights } from "./gateway/weights.ts";
 import { RolloutRequest } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
@@ -26,6 +27,7 @@ export interface MachineOptions {
 	store: Store;
 	warn: (message: string) => void;
 	gatewayLimits: Partial<GatewayLimits>;
+	weights: ServedWeights;
 	onReaped: (boxes: number) => void;
 }
 
@@ -53,7 +55,11 @@ export function openMachine(options: MachineOptions): Machine {
 			const reaping = setInterval(reapOnce, REAP_EVERY_MS).unref();
 			stack.defer(() => clearInterval(reaping));
 			const gateway = stack.use(
-				await openGateway({ limits: options.gatewayLimits, log: toGatewayLog(warn) }),
+				await openGateway({
+					limits: options.gatewayLimits,
+					log: toGatewayLog(warn),
+					weights: options.weights,
+				}),
 			);
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());

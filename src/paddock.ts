@@ -3,6 +3,7 @@ import type { Config } from "./config.ts";
 import { messageOf } from "./errors.ts";
 import { listEndpoints } from "./gateway/catalog.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
+import { ServedWeights } from "./gateway/weights.ts";
 import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -37,7 +38,8 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const { store, queue } = await openBackend(config, options, stack);
 	if (options.onCommit) store.onCommit(options.onCommit);
 	const open = options.openMachine ?? openMachine;
-	const machine = stack.use(open({ config, store, warn, gatewayLimits, onReaped }));
+	const weights = new ServedWeights();
+	const machine = stack.use(open({ config, store, warn, gatewayLimits, weights, onReaped }));
 	const read = reading(store, queue, config.queueLimit);
 	const owned = stack.move();
 	return {
@@ -54,6 +56,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		},
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),
+		setWeights: (endpoint, version) => weights.set(endpoint, version),
 		sandboxes: () => machine.backends.availabilities(),
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};

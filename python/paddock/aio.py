@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
@@ -145,9 +145,11 @@ class AsyncClient:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
         return bool((await self._transport.call("POST", _path(rollout_id, "/abort")))["aborted"])
 
-    def rows(self, source: AsyncSource, *, untrainable: OnUntrainable = "skip") -> AsyncRows:
+    def rows(
+        self, source: AsyncSource, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None
+    ) -> AsyncRows:
         """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
-        return AsyncRows(self, source, untrainable)
+        return AsyncRows(self, source, untrainable, weights)
 
     # Groups and batches by id
 
@@ -174,6 +176,13 @@ class AsyncClient:
         """Whether the server answers, and its version."""
         answer: Json = await self._transport.call("GET", "/health")
         return answer
+
+    async def set_weights(self, endpoint: str, version: str) -> None:
+        """
+        Says which weights an endpoint serves from now on, by its name in the catalog or its host and port. Every call that
+        the server makes keeps it.
+        """
+        await self._transport.call("PUT", f"/endpoints/{_quoted(endpoint)}/weights", body={"version": version})
 
     # Steps
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from .aio import AsyncClient
@@ -111,9 +111,18 @@ class Client:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
         return run(self._client.abort(rollout_id))
 
-    def rows(self, source: Source, *, untrainable: OnUntrainable = "skip") -> Rows:
+    def rows(
+        self, source: Source, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None
+    ) -> Rows:
         """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
-        return Rows(self._client.rows(_to_async(source), untrainable=untrainable))
+        return Rows(self._client.rows(_to_async(source), untrainable=untrainable, weights=weights))
+
+    def set_weights(self, endpoint: str, version: str) -> None:
+        """
+        Says which weights an endpoint serves from now on, by its name in the catalog or its host and port. Every call that
+        the server makes keeps it.
+        """
+        run(self._client.set_weights(endpoint, version))
 
     def health(self) -> Json:
         """Whether the server answers, and its version."""
@@ -144,9 +153,9 @@ class Group:
         """Progress, reward mean and spread, pass@k."""
         return run(self._group.summary())
 
-    def rows(self, *, untrainable: OnUntrainable = "skip") -> Rows:
+    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
-        return Rows(self._group.rows(untrainable=untrainable))
+        return Rows(self._group.rows(untrainable=untrainable, weights=weights))
 
     def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -171,9 +180,9 @@ class Batch:
         """Progress, outcomes and the mean reward."""
         return run(self._batch.summary())
 
-    def rows(self, *, untrainable: OnUntrainable = "skip") -> Rows:
+    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
         """Training rows, group by group."""
-        return Rows(self._batch.rows(untrainable=untrainable))
+        return Rows(self._batch.rows(untrainable=untrainable, weights=weights))
 
     def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -195,14 +204,21 @@ class Rows(BlockingIterator[Row]):
 Source = Group | Batch | str | Result | Iterable[str | Result]
 
 
-def rows(client: Client, source: Source, *, untrainable: OnUntrainable = "skip") -> Rows:
+def rows(
+    client: Client,
+    source: Source,
+    *,
+    untrainable: OnUntrainable = "skip",
+    weights: Collection[str] | None = None,
+) -> Rows:
     """
     Training rows for any trainer: ids, mask and logprobs of one length, the reward, and the advantage over the group.
 
     ``untrainable`` says what to do with rollouts whose tokens the server cannot vouch for, or that have no reward:
-    ``skip`` (they are in ``.skipped`` with the reasons), ``raise`` (Untrainable), or ``include``.
+    ``skip`` (they are in ``.skipped`` with the reasons), ``raise`` (Untrainable), or ``include``. ``weights`` names the
+    weights whose samples are not yet stale; others, and those of which nobody said it, are untrainable too.
     """
-    return client.rows(source, untrainable=untrainable)
+    return client.rows(source, untrainable=untrainable, weights=weights)
 
 
 def _to_async(source: Source) -> AsyncSource:

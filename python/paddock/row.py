@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -51,11 +51,18 @@ class Row:
 class AsyncRows:
     """Rows, one at a time. What was left out is in ``skipped``, with its reasons."""
 
-    def __init__(self, client: AsyncClient, source: AsyncSource, untrainable: OnUntrainable) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        source: AsyncSource,
+        untrainable: OnUntrainable,
+        weights: Collection[str] | None = None,
+    ) -> None:
         if untrainable not in ("skip", "raise", "include"):
             raise ValueError(f"untrainable is skip, raise or include, not {untrainable!r}")
         self._client = client
         self._untrainable = untrainable
+        self._weights = weights
         self._groups: dict[str, GroupSummary] = {}
         self._iterator = self._of(source)
         self.skipped: list[Untrainable] = []
@@ -91,6 +98,8 @@ class AsyncRows:
                 has_samples = True
                 if sample.reward is None and not includes_all:
                     raise Untrainable(rollout_id, ["it has no reward"])
+                if not includes_all:
+                    self._refuse_stale(sample)
                 yield to_row(sample, await self._advantage(sample))
             if not has_samples:
                 raise Untrainable(rollout_id, ["no tokens were captured"])
@@ -98,6 +107,15 @@ class AsyncRows:
             if self._untrainable == "raise":
                 raise
             self.skipped.append(reason)
+
+    def _refuse_stale(self, sample: Sample) -> None:
+        if self._weights is None:
+            return
+        if not sample.weight_versions:
+            raise Untrainable(sample.rollout_id, ["nobody said which weights sampled it"])
+        others = [version for version in sample.weight_versions if version not in self._weights]
+        if others:
+            raise Untrainable(sample.rollout_id, [f"it was sampled by weights {', '.join(others)}"])
 
     async def _advantage(self, sample: Sample) -> float | None:
         if sample.group_id is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING
 
 from .model import BatchSummary, GroupSummary, Result
@@ -59,9 +59,9 @@ class AsyncGroup:
         """Progress, reward mean and spread, pass@k."""
         return await self._client.group_summary(self.id)
 
-    def rows(self, *, untrainable: OnUntrainable = "skip") -> AsyncRows:
+    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
-        return self._client.rows(self, untrainable=untrainable)
+        return self._client.rows(self, untrainable=untrainable, weights=weights)
 
     async def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -102,9 +102,9 @@ class AsyncBatch:
         """Progress, outcomes and the mean reward."""
         return await self._client.batch_summary(self.id)
 
-    def rows(self, *, untrainable: OnUntrainable = "skip") -> AsyncRows:
+    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
         """Training rows, group by group."""
-        return self._client.rows(self, untrainable=untrainable)
+        return self._client.rows(self, untrainable=untrainable, weights=weights)
 
     async def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""

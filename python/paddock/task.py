@@ -105,6 +105,7 @@ class Endpoint:
         api_key: str | None = None,
         dialect: str | None = None,
         logprobs_mode: str | None = None,
+        weight_version: str | None = None,
     ) -> Endpoint:
         """An entry of the server's catalog: ``vllm``, ``openai``, ``hf_router`` or ``scripted``."""
         given = {
@@ -113,6 +114,7 @@ class Endpoint:
             "apiKey": api_key,
             "dialect": dialect,
             "logprobsMode": logprobs_mode,
+            "weightVersion": weight_version,
         }
         return cls({"type": "named", "name": name, **_without_none(given)})
 
@@ -125,12 +127,15 @@ class Endpoint:
         api_key: str | None = None,
         dialect: str | None = None,
         logprobs_mode: str | None = None,
+        weight_version: str | None = None,
     ) -> Endpoint:
         """
         Any OpenAI-compatible engine. ``logprobs_mode`` says what its logprobs are of (``raw_logprobs``,
         ``scaled_logprobs``, ``processed_logprobs``); without it the server finds out where that is possible.
+        ``weight_version`` names the weights that it serves now, such as the trainer's step; what the engine says wins.
         """
         given = {"apiKey": api_key, "dialect": dialect, "logprobsMode": logprobs_mode}
+        given["weightVersion"] = weight_version
         return cls({"type": "url", "baseUrl": base_url, "model": model, **_without_none(given)})
 
     @classmethod

@@ -99,6 +99,16 @@ class RowsTest(unittest.TestCase):
         self.assertEqual(caught.exception.reasons, ("a call is incomplete",))
         self.assertEqual(len(list(group.rows(untrainable="include"))), 3)
 
+    def test_rows_of_other_weights_than_the_wanted_ones_are_left_out(self) -> None:
+        versions: list[list[str]] = [["11"], ["12"], ["11", "12"], []]
+        for number, version in enumerate(versions):
+            rollout = self.server.new_rollout()
+            rollout.samples = lambda rollout=rollout, version=version: [sample_of(rollout, weightVersions=version)]
+            rows = self.client.rows(rollout.id, weights=["12", "13"])
+            self.assertEqual(len(list(rows)), 1 if number == 1 else 0)
+            reason = "nobody said which weights sampled it" if number == 3 else "it was sampled by weights 11"
+            self.assertEqual([left_out.reasons for left_out in rows.skipped], [] if number == 1 else [(reason,)])
+
     def test_a_sample_whose_lists_do_not_belong_together_is_never_a_row(self) -> None:
         wrong: list[dict[str, Any]] = [
             {"logprobs": [0, 0, -0.5]},

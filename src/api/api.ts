@@ -8,7 +8,7 @@ import {
 	listBatches,
 	listGroups,
 } from "./groups.ts";
-import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "./machine.ts";
+import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers, setWeights } from "./machine.ts";
 import {
 	abortRollout,
 	createRollouts,
@@ -61,5 +61,6 @@ export const routes: readonly Route[] = [
 	getStatus,
 	listWorkers,
 	listEndpoints,
+	setWeights,
 	listSandboxes,
 ];

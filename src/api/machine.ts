@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { WeightVersion } from "../model/endpoint.ts";
 import { API, route } from "./route.ts";
 
 const tag = "machine";
@@ -69,6 +70,22 @@ export const listEndpoints = route({
 			}),
 		),
 	}),
+});
+
+const Weights = z.object({ version: WeightVersion });
+
+export const setWeights = route({
+	name: "setWeights",
+	method: "put",
+	path: `${API}/endpoints/{name}/weights`,
+	tag,
+	summary:
+		"A trainer's word on which weights an endpoint serves from now on. Each call that this server makes keeps it, unless the engine itself says so",
+	params: z.object({
+		name: z.string().min(1).max(300).describe("A name of the catalog, or host and port of an address"),
+	}),
+	body: Weights,
+	reply: z.object({ name: z.string(), ...Weights.shape }),
 });
 
 const Check = z.object({

@@ -31,6 +31,10 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		format: { value: "<format>", help: `${FORMATS.join(", ")} (default jsonl)` },
 		out: { value: "<file>", help: "where to; default stdout (not for parquet)" },
 		...FILTER_OPTIONS,
+		weights: {
+			value: "<version,…>",
+			help: "only samples of these weights, as the engine or the trainer named them",
+		},
 		"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
 		"include-untrainable": { help: "also samples whose tokens are not proven; each row says so" },
 	},
@@ -56,6 +60,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			signal: stop.signal,
 			includeUntrainable: args.has("include-untrainable"),
 			minReward,
+			weights: args.text("weights")?.split(","),
 		});
 		for (const line of describe(report, format, out)) printLine(shell.stderr, line);
 		return 0;

@@ -10,7 +10,14 @@ import {
 	listBatches,
 	listGroups,
 } from "../api/groups.ts";
-import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
+import {
+	getHealth,
+	getStatus,
+	listEndpoints,
+	listSandboxes,
+	listWorkers,
+	setWeights,
+} from "../api/machine.ts";
 import {
 	abortRollout,
 	createRollouts,
@@ -153,6 +160,8 @@ function machine(options: ClientOptions) {
 		status: () => callRoute(options, getStatus),
 		workers: () => callRoute(options, listWorkers),
 		endpoints: () => callRoute(options, listEndpoints),
+		setWeights: (name: string, version: string) =>
+			callRoute(options, setWeights, { params: { name }, body: { version } }),
 		sandboxes: () => callRoute(options, listSandboxes),
 	};
 }

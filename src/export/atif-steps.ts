@@ -124,7 +124,7 @@ function toMetrics(call: ModelCall, withPromptIds: boolean): StepMetrics {
 			finish_reason: call.response.finishReason,
 			latency_s: (call.lastByteMs ?? 0) / 1000,
 			...(call.engine !== null && { engine: call.engine }),
-			...(call.weightVersion !== undefined && { weight_version: call.weightVersion }),
+			...(call.weightVersions !== undefined && { weight_versions: call.weightVersions }),
 			...(call.invalidTokens.length > 0 && { invalid_tokens: call.invalidTokens }),
 		},
 	};

@@ -107,7 +107,7 @@ export class CertificateBuilder {
 		if (call.engine !== null) this.#engines.add(call.engine);
 		if (call.model !== null) this.#models.add(call.model);
 		if (mode !== undefined) this.#modes.add(mode);
-		if (call.weightVersion !== undefined) this.#weights.add(call.weightVersion);
+		for (const version of call.weightVersions ?? []) this.#weights.add(version);
 		const room = (set: Set<string>) => set.size < MAX_NOTED;
 		if (room(this.#sampling)) this.#sampling.add(JSON.stringify(samplingOf(call)));
 		for (const loss of call.losses) if (room(this.#losses)) this.#losses.add(loss);

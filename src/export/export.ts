@@ -2,6 +2,7 @@ import type { Writable } from "node:stream";
 import { UsageError } from "../errors.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
+import type { Certificate } from "../model/sample.ts";
 import type { RolloutFilter, Store } from "../store/store.ts";
 import { readCalls } from "../store/trace/trace-log.ts";
 import { Advantages } from "./advantage.ts";
@@ -20,6 +21,8 @@ export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 export interface ExportOptions extends Omit<SampleOptions, "expected">, AtifOptions {
 	/** Also samples of rollouts whose certificate says no; the row says so. Never in `trl`. */
 	includeUntrainable?: boolean | undefined;
+	/** Only rollouts whose tokens were all sampled by these weights; what nobody said the weights of is left out. */
+	weights?: readonly string[] | undefined;
 	/** Only rollouts with at least this reward. */
 	minReward?: number | undefined;
 	signal?: AbortSignal | undefined;
@@ -111,9 +114,18 @@ async function* tokenRows(
 	const certificate = await certify(calls, sampling);
 	const isWanted = certificate.trainable || (options.includeUntrainable && format !== "trl");
 	if (!isWanted) return skip(certificate.reasons.join("; "));
+	const stale = staleness(certificate, options.weights);
+	if (stale !== null) return skip(stale);
 	for await (const row of sampleRows(rollout, calls, certificate, advantage, sampling)) {
 		yield format === "trl" ? toTrlRow(row) : row;
 	}
+}
+
+function staleness({ weightVersions }: Certificate, wanted: readonly string[] | undefined): string | null {
+	if (wanted === undefined) return null;
+	if (weightVersions.length === 0) return "nobody said which weights sampled it";
+	const others = weightVersions.filter((version) => !wanted.includes(version));
+	return others.length === 0 ? null : `it was sampled by weights ${others.join(", ")}`;
 }
 
 async function* doneRollouts(

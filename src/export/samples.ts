@@ -158,8 +158,8 @@ function extend({ sample, lineage }: Branch, call: ModelCall): number {
 	});
 	sample.calls.push(call.index);
 	sample.finishReason = call.response.finishReason;
-	const version = call.weightVersion;
-	if (version !== undefined && !sample.weightVersions.includes(version)) sample.weightVersions.push(version);
+	for (const version of call.weightVersions ?? [])
+		if (!sample.weightVersions.includes(version)) sample.weightVersions.push(version);
 	lineage.messages = call.request.messages;
 	lineage.tools = call.request.tools;
 	lineage.reply = call.response.message;

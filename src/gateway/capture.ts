@@ -22,6 +22,8 @@ export interface CallDraft {
 	answer: EngineAnswer | null;
 	engine: string | null;
 	logprobsMode: LogprobsMode | undefined;
+	/** As the trainer said, at the start and at the end. */
+	servedWeights: readonly (string | undefined)[];
 	/** What was lost on the way here, besides what the answer notes. */
 	losses: string[];
 	/** Flags for tokens were sent; their absence is a loss. */
@@ -48,6 +50,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		dialect: draft.dialect,
 		engine: answer?.engine ?? draft.engine,
 		...(draft.logprobsMode === undefined ? {} : { logprobsMode: draft.logprobsMode }),
+		...toWeights(draft),
 		model: answer?.model ?? null,
 		startedAt: draft.startedAt,
 		firstByteMs: draft.firstByteMs,
@@ -68,6 +71,13 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		error: ending.error,
 		losses: [...draft.losses, ...(answer?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
 	};
+}
+
+/** The engine knows best; then whoever trains it. */
+function toWeights({ answer, servedWeights }: CallDraft): Pick<ModelCall, "weightVersions"> {
+	const said = answer?.weightVersions?.length ? answer.weightVersions : servedWeights;
+	const versions = [...new Set(said.filter((version) => version !== undefined))];
+	return versions.length === 0 ? {} : { weightVersions: versions };
 }
 
 /** What the dialect promises and this call did not bring. */

@@ -74,6 +74,7 @@ export function resolveEndpoint(spec: ResolvableSpec, env: Environment): Endpoin
 			...(apiKey === undefined ? {} : { apiKey }),
 			dialect: spec.dialect,
 			...(spec.logprobsMode === undefined ? {} : { logprobsMode: spec.logprobsMode }),
+			...(spec.weightVersion === undefined ? {} : { weightVersion: spec.weightVersion }),
 			disableThinking: false,
 		};
 	}
@@ -187,6 +188,7 @@ function resolveNamed(entry: Entry, spec: NamedSpec, env: Environment): Endpoint
 		apiKey: chooseKey(entry, spec, env, baseUrl === serverUrl),
 		dialect: spec.dialect ?? entry.dialect,
 		...logprobsMode(spec, env),
+		...(spec.weightVersion === undefined ? {} : { weightVersion: spec.weightVersion }),
 		disableThinking: entry.disableThinking,
 	};
 }

@@ -19,6 +19,7 @@ import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
 import { nextStep } from "./upstream/next-step.ts";
 import { receive } from "./upstream/receive.ts";
 import { toForwarded } from "./upstream/upstream.ts";
+import type { ServedWeights } from "./weights.ts";
 
 /** One request of the agent, read and understood. */
 export interface AgentRequest {
@@ -36,6 +37,7 @@ export interface RelayParts {
 	dispatcher: Dispatcher;
 	engines: EngineBook;
 	engine: Engine;
+	weights: ServedWeights;
 	limits: GatewayLimits;
 	log: GatewayLog;
 }
@@ -48,13 +50,14 @@ export async function relay(
 	flight: Flight,
 	parts: RelayParts,
 ): Promise<void> {
-	const draft = startDraft(request, tap, flight, parts.engine);
+	const draft = startDraft(request, tap, flight, parts);
 	tap.options.onCallStart?.({ index: flight.index, purpose: request.origin.purpose });
 	const call: Call = { request, reply, tap, flight, parts, draft, waitedMs: 0, clippedByBudget: false };
 	const { endpoint, sampling } = tap.options;
 	const logprobsMode = draft.captures ? parts.engines.logprobsMode(endpoint, sampling) : null;
 	const ending = await converse(call);
 	if (ending.complete && logprobsMode) draft.logprobsMode = await logprobsMode;
+	draft.servedWeights = [...draft.servedWeights, parts.weights.of(endpoint)];
 	const isDelivered = ending.complete && !reply.isGone;
 	const error = ending.complete && !isDelivered ? AGENT_GONE : ending.error;
 	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
@@ -206,7 +209,12 @@ function afterwards(call: Call, ending: Ending): void {
 		tap.end({ type: "budget", what: tap.exhausted ?? "output tokens" });
 }
 
-function startDraft(request: AgentRequest, tap: RolloutTap, flight: Flight, engine: Engine): CallDraft {
+function startDraft(
+	request: AgentRequest,
+	tap: RolloutTap,
+	flight: Flight,
+	{ engine, weights }: RelayParts,
+): CallDraft {
 	return {
 		index: flight.index,
 		attempt: tap.options.attempt,
@@ -222,6 +230,7 @@ function startDraft(request: AgentRequest, tap: RolloutTap, flight: Flight, engi
 		answer: null,
 		engine: engine.name,
 		logprobsMode: tap.options.endpoint.logprobsMode,
+		servedWeights: [weights.of(tap.options.endpoint)],
 		losses: [],
 		captures: tap.options.sink !== undefined,
 	};

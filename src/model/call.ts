@@ -56,7 +56,12 @@ export const ModelCall = z
 			.string()
 			.optional()
 			.describe("Of LogprobsMode, when somebody said so or asking the engine told"),
-		weightVersion: z.string().optional().describe("Of the weights that sampled, when the engine says so"),
+		weightVersions: z
+			.array(z.string())
+			.optional()
+			.describe(
+				"Of the weights that sampled, when the engine or the trainer says so; several when they changed on the way",
+			),
 	})
 	.meta({ id: "ModelCall" });
 export type ModelCall = z.infer<typeof ModelCall>;

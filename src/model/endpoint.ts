@@ -15,6 +15,14 @@ export const LogprobsMode = z
 	.meta({ id: "LogprobsMode" });
 export type LogprobsMode = z.infer<typeof LogprobsMode>;
 
+/** The name a trainer gives to the weights that an endpoint serves, such as its step. */
+export const WeightVersion = z
+	.string()
+	.min(1)
+	.max(200)
+	.meta({ id: "WeightVersion" })
+	.describe("Which weights the endpoint serves; what the engine itself says wins");
+
 /** Where a rollout's model calls should go, as the caller said it. Resolved where the rollout runs. */
 export const EndpointSpec = z
 	.discriminatedUnion("type", [
@@ -31,6 +39,7 @@ export const EndpointSpec = z
 			apiKey: z.string().optional(),
 			dialect: DialectName.optional(),
 			logprobsMode: LogprobsMode.optional(),
+			weightVersion: WeightVersion.optional(),
 		}),
 		z.strictObject({
 			type: z.literal("url"),
@@ -39,6 +48,7 @@ export const EndpointSpec = z
 			apiKey: z.string().optional(),
 			dialect: DialectName.default("auto"),
 			logprobsMode: LogprobsMode.optional(),
+			weightVersion: WeightVersion.optional(),
 		}),
 	])
 	.meta({ id: "EndpointSpec" });
@@ -53,5 +63,6 @@ export interface Endpoint {
 	apiKey?: string;
 	dialect: DialectName;
 	logprobsMode?: LogprobsMode;
+	weightVersion?: string;
 	disableThinking: boolean;
 }

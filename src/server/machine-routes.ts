@@ -1,5 +1,12 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers } from "../api/machine.ts";
+import {
+	getHealth,
+	getStatus,
+	listEndpoints,
+	listSandboxes,
+	listWorkers,
+	setWeights,
+} from "../api/machine.ts";
 import { VERSION } from "../version.ts";
 import type { HttpDoor } from "./http-door.ts";
 import { mount } from "./mount.ts";
@@ -21,6 +28,10 @@ export function mountMachine(app: OpenAPIHono, { paddock }: HttpDoor): void {
 
 	mount(app, listWorkers, async () => ({ items: await paddock.workers() }));
 	mount(app, listEndpoints, async () => ({ items: paddock.endpoints() }));
+	mount(app, setWeights, async ({ params, body }) => {
+		paddock.setWeights(params.name, body.version);
+		return { name: params.name, version: body.version };
+	});
 	mount(app, listSandboxes, () => paddock.sandboxes());
 }
 

@@ -102,6 +102,8 @@ export interface Machinery {
 	/** Starts taking work on this machine. */
 	work(options?: { capacity?: number | undefined }): Promise<Worker>;
 	workers(): Promise<WorkerInfo[]>;
+	/** A trainer's word on which weights an endpoint serves from now on, for the rollouts that this process runs. */
+	setWeights(endpoint: string, version: string): void;
 	/** What the catalog knows, never a key. */
 	endpoints(): {
 		name: string;

@@ -179,8 +179,8 @@ describe("what is no obstacle", () => {
 	});
 
 	test("weights that changed on the way are noted", async () => {
-		const later = { index: 1, promptIds: [1, 2, 3, 4, 5, 6], completionIds: [7], weightVersion: "2" };
-		const certificate = await certificateOf([{ ...good, weightVersion: "1" }, later]);
+		const later = { index: 1, promptIds: [1, 2, 3, 4, 5, 6], completionIds: [7], weightVersions: ["2"] };
+		const certificate = await certificateOf([{ ...good, weightVersions: ["1"] }, later]);
 		expect(certificate).toMatchObject({ trainable: true, weightVersions: ["1", "2"] });
 		expect(certificate.notes).toContain("the weights changed on the way: 1, 2");
 	});

@@ -200,6 +200,16 @@ describe("messages", () => {
 	});
 });
 
+test("rollouts of other weights than the wanted ones are left out, saying so", async () => {
+	const one = new Shelf();
+	const calls = twoTurns("a").map((call) => ({ ...call, weightVersions: ["11"] }));
+	await one.put(aRollout({ id: "ro_1", reward: 1 }), calls);
+	expect((await lines(one, "jsonl", { weights: ["11", "12"] })).report.rollouts).toBe(1);
+	expect((await lines(one, "jsonl", { weights: ["12"] })).report.skips).toEqual([
+		{ rolloutId: "ro_1", reason: "it was sampled by weights 11" },
+	]);
+});
+
 describe("openenv", () => {
 	test("has one proxy_trace record for each call, with everything a harness worker reads", async () => {
 		const { rows } = await lines(await shelf(), "openenv");
@@ -310,7 +320,7 @@ describe("parquet", () => {
 		engine.call(START, assistant("ab"), {
 			sampled: ["a", "b"],
 			model: `it's "odd", [x] \\ 🦊`,
-			weightVersion: 'v"1, 2',
+			weightVersions: ['v"1, 2'],
 		});
 		engine.call([...START, assistant("ab"), tool("ok")], assistant("done"), {
 			model: `it's "odd", [x] \\ 🦊`,

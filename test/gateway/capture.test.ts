@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
+import { ServedWeights } from "../../src/gateway/weights.ts";
 import { NEUTRAL } from "../export/calls.ts";
-import { HELLO, PROMPT_IDS, stream, streams } from "../fakes/replies.ts";
+import { HELLO, json, PROMPT_IDS, sglangBody, stream, streams } from "../fakes/replies.ts";
 import { CHAT, openStation } from "./station.ts";
 
 test("a streamed call is captured with its ids, logprobs, usage, message and patch", async () => {
@@ -53,6 +54,28 @@ test("an engine that says its name on the last chunk is known by it", async () =
 	await using tap = station.open();
 	await station.ask(tap.key);
 	expect(station.calls[0]?.engine).toBe("vllm-0.32.0-1ae16e55");
+});
+
+test("a call knows its weights: the engine's word, else the trainer's at its start and at its end", async () => {
+	const weights = new ServedWeights();
+	const sglang = JSON.stringify(sglangBody()).replace('"meta_info":{', '"meta_info":{"weight_version":"7",');
+	await using station = await openStation(
+		(exchange) => {
+			if (exchange.body.max_tokens === 1) weights.set("fake", "12");
+			const isSglang = exchange.body.return_meta_info === true;
+			return (isSglang ? json(JSON.parse(sglang)) : stream(streams.vllm()))(exchange);
+		},
+		{ weights },
+	);
+	await using tap = station.open();
+	await station.ask(tap.key);
+	weights.set("fake", "11");
+	await station.ask(tap.key, { ...CHAT, max_tokens: 1 });
+	const { baseUrl } = station.upstream;
+	const endpoint = { name: "fake", baseUrl, model: "m", dialect: "sglang", disableThinking: false } as const;
+	await using other = station.open({ endpoint, boxId: "box_2" });
+	await station.ask(other.key);
+	expect(station.calls.map((call) => call.weightVersions)).toEqual([undefined, ["11", "12"], ["7"]]);
 });
 
 test("what the gateway asked for on its own account does not reach the agent", async () => {

@@ -3,6 +3,7 @@ import { Agent, request as send } from "undici";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { Tap, TapOptions, TapStop } from "../../src/gateway/gateway.ts";
 import type { GatewayLimits } from "../../src/gateway/limits.ts";
+import { ServedWeights } from "../../src/gateway/weights.ts";
 import type { CallSummary, ModelCall } from "../../src/model/call.ts";
 import { Sampling } from "../../src/model/request.ts";
 import { Budget } from "../../src/model/task.ts";
@@ -61,7 +62,7 @@ export interface Answer {
 /** A gateway between a fake engine and a plain HTTP client, on real sockets. */
 export async function openStation(
 	reaction: Reaction,
-	options: { limits?: Partial<GatewayLimits>; ownedBy?: string } = {},
+	options: { limits?: Partial<GatewayLimits>; ownedBy?: string; weights?: ServedWeights } = {},
 ): Promise<Station> {
 	const upstream = await openUpstream(
 		reaction,
@@ -72,6 +73,7 @@ export async function openStation(
 	const gateway = await openGateway({
 		limits: { ...QUICK, ...options.limits },
 		log: { info: note, warn: note, error: note },
+		weights: options.weights ?? new ServedWeights(),
 	});
 	const url = await gateway.listen("127.0.0.1", 0);
 	const client = new Agent();

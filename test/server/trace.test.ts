@@ -188,6 +188,8 @@ describe("the machine", () => {
 		expect((await client.health()).status).toBe("ok");
 		expect((await client.status()).queueLimit).toBe(10_000);
 		expect((await client.workers()).items).toEqual([]);
+		const served = { name: "127.0.0.1:8001", version: "step-12" };
+		expect(await client.setWeights(served.name, served.version)).toEqual(served);
 		expect((await client.endpoints()).items.map(({ name }) => name)).toContain("scripted");
 		expect(Object.keys(await client.sandboxes())).toContain("local");
 	});

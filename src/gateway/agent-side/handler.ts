@@ -10,6 +10,7 @@ import type { Protocol } from "../protocols/protocol.ts";
 import { COMMON_PROTOCOL, protocolAt } from "../protocols/protocols.ts";
 import { type AgentRequest, relay } from "../relay.ts";
 import type { RolloutTap } from "../tap.ts";
+import type { ServedWeights } from "../weights.ts";
 import { admit } from "./admit.ts";
 import { type Body, readBody } from "./body.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -24,6 +25,7 @@ import { RequestLedger } from "./request-ledger.ts";
 export interface HandlerParts {
 	keys: KeyRing;
 	engines: EngineBook;
+	weights: ServedWeights;
 	dispatcher: Dispatcher;
 	limits: GatewayLimits;
 	log: GatewayLog;
@@ -88,13 +90,13 @@ export class Handler implements AsyncDisposable {
 		if (tap.isRevoked) throw new Refusal(401, "invalid_api_key", "The key was revoked.");
 		const ended = this.#reasonToEnd(read, tap);
 		if (ended !== null) throw new Refusal(400, "rollout_ended", `paddock ended this rollout: ${ended}`);
-		const { dispatcher, limits, log, engines } = this.#parts;
+		const { dispatcher, limits, log, engines, weights } = this.#parts;
 		if (tap.inFlight >= limits.maxCallsInFlight)
 			throw new Refusal(429, "too_many_calls", "Too many calls at once.", { "retry-after": "1" });
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
 		const engine = await engines.know(tap.options.endpoint);
-		await relay(read, reply, tap, flight, { dispatcher, engines, engine, limits, log });
+		await relay(read, reply, tap, flight, { dispatcher, engines, engine, weights, limits, log });
 	}
 
 	/** Why no further call may go upstream; the rollout is told so. */

@@ -8,17 +8,21 @@ import { DEFAULT_LIMITS, type GatewayLimits } from "../limits.ts";
 import { type GatewayLog, silent } from "../log.ts";
 import { RolloutTap } from "../tap.ts";
 import { lookupOpen } from "../upstream/addresses.ts";
+import { ServedWeights } from "../weights.ts";
 import { Handler } from "./handler.ts";
 import { type KeyHolder, KeyRing } from "./keys.ts";
 
 export interface GatewayOptions {
 	log?: GatewayLog;
 	limits?: Partial<GatewayLimits>;
+	/** What trainers say of their endpoints' weights. */
+	weights?: ServedWeights;
 }
 
 /** Opens the gateway. It has no port of its own: connections are handed to it, or it listens when asked to. */
 export async function openGateway(options: GatewayOptions = {}): Promise<Gateway> {
-	return new HttpGateway({ ...DEFAULT_LIMITS, ...options.limits }, options.log ?? silent);
+	const { log = silent, weights = new ServedWeights() } = options;
+	return new HttpGateway({ ...DEFAULT_LIMITS, ...options.limits }, log, weights);
 }
 
 const MAX_TCP_CONNECTIONS = 4096;
@@ -35,7 +39,7 @@ class HttpGateway implements Gateway {
 	readonly #handler: Handler;
 	readonly #server: Server;
 
-	constructor(limits: GatewayLimits, log: GatewayLog) {
+	constructor(limits: GatewayLimits, log: GatewayLog, weights: ServedWeights) {
 		this.#limits = limits;
 		this.#log = log;
 		this.#dispatcher = new Agent({
@@ -49,6 +53,7 @@ class HttpGateway implements Gateway {
 		this.#handler = new Handler({
 			keys: this.#keys,
 			engines: this.#engines,
+			weights,
 			dispatcher: this.#dispatcher,
 			limits,
 			log,

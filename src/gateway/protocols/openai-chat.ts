@@ -21,6 +21,7 @@ import {
 import { type SseEvent, toSse } from "./sse.ts";
 import { TokenColumns } from "./tokens.ts";
 
+const MAX_VERSION = 200;
 const DONE = "data: [DONE]\n\n";
 
 /** OpenAI chat completions: the only protocol over which engines hand out token ids. */
@@ -54,6 +55,7 @@ class ChatAnswer implements EngineAnswer {
 	finishReason: string | null = null;
 	usage: Usage | null = null;
 	engine: string | null = null;
+	readonly weightVersions: string[] = [];
 	model: string | null = null;
 
 	constructor(hidden: Hidden) {
@@ -154,12 +156,21 @@ class ChatAnswer implements EngineAnswer {
 		if (Array.isArray(choice.prompt_token_ids)) this.tokens.promptIds = choice.prompt_token_ids as number[];
 		const logprobs = isObject(choice.logprobs) ? choice.logprobs.content : entriesOfMeta(meta);
 		this.tokens.add(choice.token_ids ?? choice.response_token_ids ?? idsOfMeta(meta), logprobs);
+		this.#readWeights(choice, meta);
 		if (isObject(choice.delta)) this.#message.add(choice.delta);
 		const finishReason = toText(choice.finish_reason);
 		// Not an end the model chose; an agent that gets it as one goes round in circles.
 		if (finishReason === "abort" || finishReason === "error")
 			throw new UpstreamFault("provider_error", `the model endpoint gave up on its answer (${finishReason})`);
 		this.finishReason = finishReason ?? this.finishReason;
+	}
+
+	/** SGLang names the weights of the whole answer, vLLM those of each span of it. */
+	#readWeights(choice: JsonObject, meta: JsonObject): void {
+		const spans = toArray(choice.weight_versions).map((span) => (isObject(span) ? span.version : null));
+		for (const version of [meta.weight_version, ...spans])
+			if (typeof version === "string" && version !== "" && version.length <= MAX_VERSION)
+				this.weightVersions.push(version);
 	}
 
 	#readUsage(chunk: JsonObject): boolean {

@@ -37,6 +37,8 @@ export interface EngineAnswer {
 	readonly usage: Usage | null;
 	readonly engine: string | null;
 	readonly model: string | null;
+	/** Of the weights that sampled, where the engine says so. */
+	readonly weightVersions?: readonly string[];
 	readonly tokens: TokenColumns;
 	readonly losses: string[];
 	/** Pieces of text seen, a lower bound of the tokens when the engine reports none. */
