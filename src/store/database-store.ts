@@ -7,6 +7,7 @@ import type { Announcer } from "./announcer.ts";
 import { AttemptBlobs } from "./bytes/attempt-blobs.ts";
 
 import type { Bytes } from "./bytes/bytes.ts";
+import { Credentials } from "./credentials.ts";
 import type { Database } from "./database.ts";
 import { readCursor, toPage } from "./page.ts";
 import { Reads } from "./reads.ts";
@@ -28,6 +29,7 @@ import type { Vault } from "./vault/vault.ts";
 
 /** The store, whatever database it rests on. */
 export class DatabaseStore implements Store {
+	readonly credentials: Credentials;
 	readonly #database: Database;
 	readonly #reads: Reads;
 	readonly #announcer: Announcer;
@@ -41,6 +43,7 @@ export class DatabaseStore implements Store {
 		this.#reads = new Reads(parts.database.sql);
 		this.#announcer = parts.announcer;
 		this.#vault = parts.vault;
+		this.credentials = new Credentials(parts.database, parts.vault);
 		this.#bytes = parts.bytes;
 		this.#blobs = new AttemptBlobs(parts.bytes, (id) => this.#reads.attempt(id));
 	}

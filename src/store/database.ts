@@ -1,5 +1,6 @@
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Changed } from "./announcer.ts";
+import type { CredentialDecision, CredentialRow, CredentialStep } from "./credential-steps.ts";
 import type { RolloutColumns } from "./rows.ts";
 import type { AbortTarget, RolloutFilter } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
@@ -37,6 +38,10 @@ export interface Database extends AsyncDisposable {
 	begin(id: string, worker: string): Promise<Rollout | null>;
 	/** Erases commands that have been obeyed, unless another attempt has begun. */
 	dropCommands(id: string, attempt: number, through: number): Promise<void>;
+	/** By label. */
+	credentials(): Promise<CredentialRow[]>;
+	/** Takes a step on one credential, alone, by the database's own clock. */
+	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision>;
 	/** Calls back soon after anything about the rollout changed, in whatever process. */
 	watch(id: string, onChange: () => void): Disposable;
 }

@@ -2,6 +2,7 @@ import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
+import type { CredentialRecord, CredentialRow } from "./credential-steps.ts";
 
 /** A rollout as both databases hand it out for a list; JSON columns are text. */
 export interface RolloutColumns {
@@ -101,6 +102,18 @@ function stateOf(row: RolloutColumns): Omit<Rollout, "request" | "summary"> {
 		promptTokens: row.prompt_tokens,
 		completionTokens: row.completion_tokens,
 	};
+}
+
+/** A credential as both databases hand it out. */
+export interface CredentialColumns {
+	id: string;
+	label: string;
+	record: string;
+	sealed: Uint8Array;
+}
+
+export function toCredentialRow({ record, ...row }: CredentialColumns): CredentialRow {
+	return { ...row, record: JSON.parse(record) as CredentialRecord };
 }
 
 export function toEvent(rolloutId: string, row: EventRow): RolloutEvent {

@@ -4,6 +4,7 @@ import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { Batch, Group, Rollout, RolloutRow, RolloutStatus, TraceSummary } from "../model/rollout.ts";
+import type { Credentials } from "./credentials.ts";
 
 /** A rollout to be: the request still may hold the caller's key, which the store seals. */
 export interface NewRollout {
@@ -163,6 +164,8 @@ export interface Store extends AsyncDisposable {
 	/** The caller's own key, sealed at submit; null when there is none or the rollout has ended. */
 	secret(id: string): Promise<string | null>;
 
+	/** Stored provider logins. */
+	readonly credentials: Credentials;
 	/** Makes a new master key and puts it in the old one's place; can be interrupted and repeated. */
 	rotateKey(): Promise<void>;
 }

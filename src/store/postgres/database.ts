@@ -1,13 +1,15 @@
 import type pg from "pg";
 import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
+import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
-import { type RolloutColumns, toRow } from "../rows.ts";
+import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
 import type { AbortTarget, RolloutFilter } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
 import type { WithKeys } from "../vault/vault.ts";
 import { ask, clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
+import { changeCredential } from "./credential.ts";
 import { keyRows } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { PostgresListener } from "./listener.ts";
@@ -76,6 +78,15 @@ export class PostgresDatabase implements Database {
 
 	dropCommands(id: string, attempt: number, through: number): Promise<void> {
 		return this.#writes.dropCommands(id, attempt, through);
+	}
+
+	async credentials(): Promise<CredentialRow[]> {
+		const rows = await this.sql.all<CredentialColumns>("SELECT * FROM credentials ORDER BY label");
+		return rows.map(toCredentialRow);
+	}
+
+	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision> {
+		return transact(this.#pool, (client) => changeCredential(client, label, step));
 	}
 
 	watch(id: string, onChange: () => void): Disposable {

@@ -64,6 +64,9 @@ const SCHEMA = `
 	);
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 	CREATE TABLE secrets (rollout_id text PRIMARY KEY, sealed bytea NOT NULL);
+	CREATE TABLE credentials (
+		label text PRIMARY KEY, id text NOT NULL, record text NOT NULL, sealed bytea NOT NULL
+	);
 	CREATE TABLE vault_keys (name text PRIMARY KEY, wrapped bytea NOT NULL);
 
 	CREATE TABLE trace_chunks (

@@ -1,9 +1,10 @@
 import { DatabaseSync } from "node:sqlite";
 import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
+import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
 import { Reads } from "../reads.ts";
-import { type RolloutColumns, toRow } from "../rows.ts";
+import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
 import type { AbortTarget, RolloutFilter } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
@@ -74,6 +75,15 @@ export class SqliteDatabase implements Database {
 
 	async dropCommands(id: string, attempt: number, through: number): Promise<void> {
 		await this.#writer.order("dropCommands", id, attempt, through);
+	}
+
+	async credentials(): Promise<CredentialRow[]> {
+		const rows = await this.sql.all<CredentialColumns>("SELECT * FROM credentials ORDER BY label");
+		return rows.map(toCredentialRow);
+	}
+
+	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision> {
+		return this.#writer.order("changeCredential", label, step, Date.now());
 	}
 
 	/** While somebody watches, what other processes change shows in the file's version. */

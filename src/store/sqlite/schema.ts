@@ -75,6 +75,9 @@ const SCHEMA = `
 	CREATE INDEX commands_rollout ON commands (rollout_id, position);
 
 	CREATE TABLE vault_keys (name TEXT PRIMARY KEY, wrapped BLOB NOT NULL) STRICT, WITHOUT ROWID;
+	CREATE TABLE credentials (
+		label TEXT PRIMARY KEY, id TEXT NOT NULL, record TEXT NOT NULL, sealed BLOB NOT NULL
+	) STRICT;
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 `;
 

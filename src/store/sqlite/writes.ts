@@ -1,5 +1,8 @@
 import type { SQLInputValue } from "node:sqlite";
 import type { Changed } from "../announcer.ts";
+import { type CredentialDecision, type CredentialStep, decide } from "../credential-steps.ts";
+import { keyName } from "../credentials.ts";
+import { type CredentialColumns, toCredentialRow } from "../rows.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import { type Change, change, HEAD, type Head, type Step } from "../transitions.ts";
@@ -36,6 +39,19 @@ export class SqliteWrites {
 			attempt,
 			through,
 		);
+	}
+
+	changeCredential(label: string, step: CredentialStep, now: number): CredentialDecision {
+		const found = this.#sql.get<CredentialColumns>("SELECT * FROM credentials WHERE label = ?", label);
+		const decision = decide(found ? toCredentialRow(found) : null, step, now);
+		if ("refused" in decision) return decision;
+		this.#sql.run("DELETE FROM credentials WHERE label = ?", label);
+		const { row } = decision;
+		if (row) {
+			const insert = "INSERT INTO credentials (label, id, record, sealed) VALUES (?, ?, ?, ?)";
+			this.#sql.run(insert, label, row.id, JSON.stringify(row.record), row.sealed);
+		} else this.#sql.run("DELETE FROM vault_keys WHERE name = ?", keyName(found!.id));
+		return decision;
 	}
 
 	#heads(target: AbortTarget): Head[] {

@@ -1,0 +1,99 @@
+import type { Credential } from "../model/credential.ts";
+
+/** The right to use a credential, until it expires. A higher fence is a later one; a writer with an older one is refused. */
+export interface HoldRecord {
+	holder: string;
+	fence: number;
+	expiresAt: number;
+}
+
+/** All that is kept of a credential in clear; both databases keep it as JSON. */
+export interface CredentialRecord extends Omit<Credential, "id" | "label" | "holders"> {
+	/** Of the last hold that was given. */
+	fence: number;
+	holds: HoldRecord[];
+}
+
+export interface CredentialRow {
+	id: string;
+	label: string;
+	record: CredentialRecord;
+	sealed: Uint8Array;
+}
+
+/** What may be done to a credential, as plain data: it travels to the thread that writes. */
+export type CredentialStep =
+	| { type: "add"; row: CredentialRow }
+	| { type: "acquire"; holder: string; ttlMs: number }
+	| { type: "renew"; holder: string; fence: number; ttlMs: number }
+	| { type: "release"; holder: string; fence: number }
+	| { type: "save"; holder: string; fence: number; version: number; sealed: Uint8Array; fingerprint: string }
+	| { type: "remove"; force: boolean };
+
+/** Why nothing was done. */
+export type CredentialRefusal = "unknown" | "taken" | "held" | "dead" | "lost" | "changed";
+
+/** The row as it is from now on (null: none), or why it stays as it was. */
+export type CredentialDecision = { row: CredentialRow | null } | { refused: CredentialRefusal };
+
+/** `now` is the database's clock: machines disagree about the time. */
+export function decide(row: CredentialRow | null, step: CredentialStep, now: number): CredentialDecision {
+	if (step.type === "add") return row ? { refused: "taken" } : { row: step.row };
+	if (!row) return { refused: "unknown" };
+	switch (step.type) {
+		case "acquire":
+			return acquire(row, step.holder, now, step.ttlMs);
+		case "renew":
+			return changeHold(row, step, (hold) => [{ ...hold, expiresAt: now + step.ttlMs }]);
+		case "release":
+			return changeHold(row, step, () => []);
+		case "save":
+			return save(row, step, now);
+		case "remove":
+			return !step.force && living(row, now).length > 0 ? { refused: "held" } : { row: null };
+	}
+}
+
+export function living({ record }: CredentialRow, now: number): HoldRecord[] {
+	return record.holds.filter((hold) => hold.expiresAt > now);
+}
+
+function acquire(row: CredentialRow, holder: string, now: number, ttlMs: number): CredentialDecision {
+	const { record } = row;
+	if (record.state === "dead") return { refused: "dead" };
+	// Expired holds end here and not before: until somebody takes its place, a late holder may still renew.
+	const others = living(row, now).filter((hold) => hold.holder !== holder);
+	if (others.length >= record.capacity) return { refused: "held" };
+	const fence = record.fence + 1;
+	const holds = [...others, { holder, fence, expiresAt: now + ttlMs }];
+	return { row: { ...row, record: { ...record, fence, holds, lastUsedAt: now } } };
+}
+
+function changeHold(
+	row: CredentialRow,
+	{ holder, fence }: { holder: string; fence: number },
+	change: (hold: HoldRecord) => HoldRecord[],
+): CredentialDecision {
+	const { record } = row;
+	if (!isHeld(row, holder, fence)) return { refused: "lost" };
+	const holds = record.holds.flatMap((hold) => (hold.fence === fence ? change(hold) : [hold]));
+	return { row: { ...row, record: { ...record, holds } } };
+}
+
+/** Whoever has lost the hold may never write again; whoever holds it must have seen the version that it replaces. */
+function save(
+	row: CredentialRow,
+	step: Extract<CredentialStep, { type: "save" }>,
+	now: number,
+): CredentialDecision {
+	const { record } = row;
+	if (!isHeld(row, step.holder, step.fence)) return { refused: "lost" };
+	if (record.version !== step.version) return { refused: "changed" };
+	const { fingerprint } = step;
+	const saved = { ...record, version: record.version + 1, fingerprint, updatedAt: now };
+	return { row: { ...row, record: saved, sealed: step.sealed } };
+}
+
+function isHeld({ record }: CredentialRow, holder: string, fence: number): boolean {
+	return record.holds.some((hold) => hold.holder === holder && hold.fence === fence);
+}

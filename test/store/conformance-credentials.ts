@@ -1,0 +1,161 @@
+import { describe, expect, type TestContext, test } from "vitest";
+import type { Hold, NewCredential } from "../../src/store/credentials.ts";
+import type { RestingFixture } from "./conformance-tasks.ts";
+
+const MINUTE = 60_000;
+const CANARY = "canary-0123456789abcdef";
+
+const KEY: NewCredential = {
+	label: "team-openai",
+	kind: "api-key",
+	endpoint: { baseUrl: "https://api.openai.com/v1", model: "gpt-4o-mini", dialect: "openai" },
+	capacity: 3,
+	secret: `sk-${CANARY}`,
+};
+const LOGIN: NewCredential = { label: "login", kind: "login", endpoint: null, capacity: 1, secret: CANARY };
+
+/** Stored logins, and who may use them. */
+export function credentialConformance(
+	name: string,
+	openFixture: (context: TestContext) => Promise<RestingFixture>,
+): void {
+	describe(`${name} keeps credentials`, () => {
+		test("one that was added is listed without its secret, which rests nowhere in clear", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const added = await store.credentials.add(KEY);
+			expect(added).toMatchObject({ label: "team-openai", state: "unknown", version: 1, holders: [] });
+			await using other = await fixture.open();
+			expect(await other.credentials.list()).toEqual([added]);
+			expect(await other.credentials.find("team-openai")).toEqual(added);
+			expect(JSON.stringify(added)).not.toContain(CANARY);
+			const twice = store.credentials.add({ ...KEY, secret: "another" });
+			await expect(twice).rejects.toMatchObject({ code: "credential_exists" });
+			expect((await other.credentials.acquire("team-openai", "w", MINUTE)).secret).toBe(KEY.secret);
+			expect(await fixture.holds(CANARY)).toBe(false);
+		});
+
+		test.for([LOGIN, KEY])(
+			"of fifty who want $label at once, no more get it than it can take",
+			async (credential, context) => {
+				await using fixture = await openFixture(context);
+				await using one = await fixture.open();
+				await using two = await fixture.open();
+				await one.credentials.add(credential);
+				const tries = await Promise.allSettled(
+					Array.from({ length: 50 }, (_, index) =>
+						(index % 2 === 0 ? one : two).credentials.acquire(credential.label, `holder-${index}`, MINUTE),
+					),
+				);
+				const held = tries.flatMap((tried) => (tried.status === "fulfilled" ? [tried.value] : []));
+				expect(held).toHaveLength(credential.capacity);
+				expect(new Set(held.map(({ fence }) => fence)).size).toBe(credential.capacity);
+				for (const tried of tries) {
+					if (tried.status === "rejected") expect(tried.reason).toMatchObject({ code: "credential_held" });
+				}
+				await one.credentials.release(held[0]!);
+				expect((await two.credentials.acquire(credential.label, "next", MINUTE)).fence).toBeGreaterThan(
+					Math.max(...held.map(({ fence }) => fence)),
+				);
+			},
+		);
+
+		test("a holder that was too late loses it to the next, and can write nothing more", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			await one.credentials.add(LOGIN);
+			const late = await one.credentials.acquire("login", "late", 0);
+			// Nobody has taken it yet, so it may still be renewed, and expires again.
+			expect(await one.credentials.renew(late, 0)).toBe(true);
+			const next = await two.credentials.acquire("login", "next", MINUTE);
+			expect(next.fence).toBeGreaterThan(late.fence);
+			expect(await one.credentials.renew(late, MINUTE)).toBe(false);
+			expect(await one.credentials.save(late, "stale token")).toBeNull();
+			await one.credentials.release(late);
+			await expect(one.credentials.acquire("login", "third", MINUTE)).rejects.toMatchObject({
+				code: "credential_held",
+			});
+			expect(await two.credentials.renew(next, MINUTE)).toBe(true);
+			await two.credentials.release(next);
+			expect((await one.credentials.acquire("login", "third", MINUTE)).secret).toBe(CANARY);
+		});
+
+		test("what a holder saves is what the next one gets; a secret it has not seen it cannot replace", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { fingerprint } = await store.credentials.add(LOGIN);
+			const first = await store.credentials.acquire("login", "one", MINUTE);
+			let hold: Hold = first;
+			for (let rotation = 1; rotation <= 5; rotation++) {
+				hold = (await store.credentials.save(hold, `token-${rotation}`))!;
+				expect(hold.credential.version).toBe(rotation + 1);
+			}
+			expect(hold.credential.fingerprint).not.toBe(fingerprint);
+			expect(await store.credentials.save(first, "from before the rotations")).toBeNull();
+			await store.credentials.release(hold);
+			expect((await store.credentials.acquire("login", "two", MINUTE)).secret).toBe("token-5");
+		});
+
+		test("a secret that is damaged, rolled back or another's is refused, and nobody keeps the hold", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.credentials.add(LOGIN);
+			await store.credentials.add(KEY);
+			await fixture.tamper("CREATE TABLE kept AS SELECT * FROM credentials");
+			const hold = await store.credentials.acquire("login", "one", MINUTE);
+			await store.credentials.save(hold, "newer");
+			await store.credentials.release(hold);
+			const restored = (from: string) =>
+				fixture.tamper(
+					`UPDATE credentials SET sealed = (SELECT sealed FROM kept WHERE label = '${from}') WHERE label = 'login'`,
+				);
+			const refused = async () => {
+				const trying = store.credentials.acquire("login", "two", MINUTE);
+				await expect(trying).rejects.toMatchObject({ code: "secret_unreadable" });
+				expect((await store.credentials.find("login"))?.holders).toEqual([]);
+			};
+			await restored("login");
+			await refused();
+			await restored("team-openai");
+			await refused();
+			await fixture.tamper("UPDATE credentials SET sealed = substr(sealed, 1, 40)");
+			await refused();
+		});
+
+		test("one in use is removed only by force, and then its holder can save nothing more", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.credentials.add(LOGIN);
+			const hold = await store.credentials.acquire("login", "one", MINUTE);
+			const { credentials } = store;
+			await expect(credentials.remove("login", { force: false })).rejects.toMatchObject({
+				code: "credential_held",
+			});
+			expect(await credentials.remove("login", { force: true })).toBe(true);
+			expect(await credentials.remove("login", { force: true })).toBe(false);
+			expect(await credentials.save(hold, "late")).toBeNull();
+			expect(await credentials.renew(hold, MINUTE)).toBe(false);
+			await expect(credentials.acquire("login", "two", MINUTE)).rejects.toMatchObject({
+				code: "unknown_credential",
+			});
+			expect(await credentials.list()).toEqual([]);
+		});
+
+		test("a new master key costs no credential, whoever has the store open", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			await one.credentials.add(LOGIN);
+			await one.rotateKey();
+			await two.credentials.add(KEY);
+			for (const store of [one, two, await fixture.open()]) {
+				const hold = await store.credentials.acquire("login", "one", MINUTE);
+				expect(hold.secret).toBe(CANARY);
+				await store.credentials.release(hold);
+				expect((await store.credentials.acquire(KEY.label, "one", 0)).secret).toBe(KEY.secret);
+				await store[Symbol.asyncDispose]();
+			}
+		});
+	});
+}
