@@ -18,7 +18,7 @@ import { Turnstile, Turnstiles } from "./rollout/turnstile.ts";
 import { WarmBoxes } from "./rollout/warm-boxes.ts";
 import { patient } from "./store/patience.ts";
 import type { Store } from "./store/store.ts";
-import { verify } from "./verify/clean-box.ts";
+import { verify } from "./verify/verifier.ts";
 
 const REAP_EVERY_MS = 60_000;
 

@@ -6,10 +6,10 @@ import type { Gateway } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
-import { AGENT_LOG_DIR, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
+import { AGENT_LOG_DIR, type BoxSpec, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
 import { type Backend, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import { stageFiles } from "../verify/clean-box.ts";
 import { runCommand } from "../verify/commands.ts";
+import { stageFiles } from "../verify/verifier.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
 import type { RolloutRecord } from "./record.ts";
 import { Snapshot } from "./snapshot.ts";
@@ -21,6 +21,8 @@ const OPEN_GRACE_MS = 10_000;
 const BOOT_LIMIT_S = 150;
 /** Not every backend holds a box to its disk, and an archive is larger than what is in it. */
 const SNAPSHOT_PER_DISK = 4;
+
+const TESTS_MB = 64;
 
 /** A box with the task in it and the agent waiting for its first prompt. */
 export interface ReadyBox extends AsyncDisposable {
@@ -66,7 +68,7 @@ export async function openBox(
 	};
 	const open = async () =>
 		await (await deps.backend(request.sandbox)).open({
-			spec: task.box,
+			spec: gateway ? task.box : withRoomForBoth(task.box),
 			signal: AbortSignal.any([signal, clock]),
 			...options,
 			...(gateway
@@ -84,6 +86,11 @@ export async function openBox(
 		if (!clock.aborted || signal.aborted) throw error;
 		throw late(error);
 	}
+}
+
+/** The verifier's disk holds what was given, what the agent made of it, and the tests: a full one is the agent's own affair. */
+function withRoomForBoth(spec: BoxSpec): BoxSpec {
+	return { ...spec, diskMb: 2 * spec.diskMb + TESTS_MB };
 }
 
 export async function bootAgent(

@@ -6,6 +6,7 @@ import { PassThrough, Readable, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
 import { RolloutError } from "../errors.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
+import { type Admission, admit } from "./admit.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 
@@ -73,14 +74,24 @@ function writeInto(file: FileHandle, maxBytes: number): Writable {
 	});
 }
 
-/** Streams `paths` of one box into another; nothing touches the host's disk. */
-export async function transfer(from: Sandbox, to: Sandbox, paths: readonly string[]): Promise<void> {
+/**
+ * Streams what is admitted of one box's home into another's; nothing touches the host's disk. What cannot be packed or unpacked was
+ * made so by the agent: the rest is brought over all the same.
+ */
+export async function transfer(
+	from: Sandbox,
+	to: Sandbox,
+	admission: Admission,
+	say: (text: string) => void,
+): Promise<void> {
 	const pipe = new PassThrough({ highWaterMark: 1024 * 1024 });
-	const packed = from.pack(pipe, { paths }).catch((error: Error) => {
+	const leftOut = (members: number) => say(`${members} things in the agent's workdir were not brought over`);
+	const admitted = Readable.from(admit(pipe, admission, leftOut), { objectMode: false });
+	const packed = from.pack(pipe, { paths: admission.paths, partly: true }).catch((error: Error) => {
 		pipe.destroy(error);
 		throw error;
 	});
-	const unpacked = to.unpack(pipe).catch((error: Error) => {
+	const unpacked = to.unpack(admitted, { partly: true }).catch((error: Error) => {
 		// Nobody reads any more, so the other side must not wait for that.
 		pipe.destroy(error);
 		throw error;

@@ -38,6 +38,7 @@ export async function solve(
 	record.phase("agent");
 	const { request } = rollout;
 	const halt = new HaltSwitch();
+	let hasActed = false;
 	using cast = await castEndpoint(rollout, deps);
 	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
 	await using tap = deps.gateway.openTap({
@@ -52,6 +53,7 @@ export async function solve(
 		onCallStart: (call) => record.emit({ type: "call-start", ...call }),
 		onCallEnd: (call) => {
 			record.called(call);
+			hasActed ||= call.purpose !== "title" && call.finishReason !== null;
 			// A model that asks for no tool has nearly always finished: its agent ends some 50 ms later.
 			if (call.purpose === "main" && call.finishReason === "stop") onLastWord();
 		},
@@ -72,7 +74,8 @@ export async function solve(
 			? NEVER_BEGAN
 			: await attendedWork(rollout, conversation, transcript, deps, record, halt);
 	record.agentExitCode = end.exitCode;
-	const { outcome, failure } = settle(end, halt.reason ?? tap.stop, tap);
+	const settled = settle(end, halt.reason ?? tap.stop, tap);
+	const { outcome, failure } = blameRightly(settled, hasActed, record);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
 	onLastWord();
@@ -171,8 +174,13 @@ function toPolicy(agent: AgentOptions): AttendantPolicy {
 	};
 }
 
+interface Settled {
+	outcome: Outcome;
+	failure: Failure | null;
+}
+
 /** What stopped it from outside explains the end best; then the true upstream error; then what the agent said. */
-function settle(end: WorkEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; failure: Failure | null } {
+function settle(end: WorkEnd, halt: Halt | null, tap: Tap): Settled {
 	if (halt?.type === "failure") return { outcome: "failed", failure: halt.failure };
 	if (halt) return { outcome: halt.type, failure: null };
 	// An agent that aborts itself has ended by itself: it gets the verdict it would like to avoid.
@@ -184,6 +192,21 @@ function settle(end: WorkEnd, halt: Halt | null, tap: Tap): { outcome: Outcome; 
 		? `${end.error.code}: ${end.error.message}`
 		: "the agent ended with an error it did not explain";
 	return { outcome: "failed", failure: { boundary: "agent", code, message, retryable: crashed } };
+}
+
+/** Of the provider's failures, those that a request of the agent's own can bring about. */
+const PROVOKED = new Set(["provider_rejected", "context_overflow", "prompt_too_large"]);
+
+/**
+ * An agent that has had its first answer may have run anything: it can kill its own program, ask the model for nonsense, fill its disk.
+ * That is an end like any other, and gets its verdict. What came before, or could not come from inside its box, is a failure.
+ */
+function blameRightly({ outcome, failure }: Settled, hasActed: boolean, record: RolloutRecord): Settled {
+	if (failure === null || !hasActed) return { outcome, failure };
+	const isItsOwn = failure.boundary === "agent" || PROVOKED.has(failure.code);
+	if (!isItsOwn) return { outcome, failure };
+	record.note(`the agent's work ended with ${failure.code}: ${failure.message}`);
+	return { outcome: "completed", failure: null };
 }
 
 /** The transcript is evidence written by the agent: worth keeping, not worth failing for. */
@@ -206,7 +229,12 @@ async function keepEvidence(
 			Buffer.from(await ready.agent.logTail()),
 		);
 	} catch (error) {
-		if (error instanceof RolloutError && error.boundary !== "agent") throw error;
+		if (!isOfTheBox(error)) throw error;
 		record.note(`the transcript could not be read at the end: ${messageOf(error)}`);
 	}
+}
+
+/** The agent's program, and its box, are what an agent can break; the store is not. */
+function isOfTheBox(error: unknown): boolean {
+	return !(error instanceof RolloutError) || error.boundary === "agent" || error.boundary === "sandbox";
 }

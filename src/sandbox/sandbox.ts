@@ -49,6 +49,13 @@ export interface BoxEntry {
 	sizeBytes: number;
 }
 
+export interface PackOptions {
+	paths?: readonly string[];
+	exclude?: readonly string[];
+	/** What cannot be packed is left out; otherwise it is an error. */
+	partly?: boolean;
+}
+
 /**
  * A box to run in. Home is /home/user unless `home` says otherwise. Everything is reached through the box itself;
  * the host never opens a path the agent could have prepared.
@@ -85,9 +92,9 @@ export interface Sandbox extends AsyncDisposable {
 	exists(path: string): Promise<boolean>;
 
 	/** A tar of `paths` (default: the whole home) streamed into `to`, relative to home. */
-	pack(to: Writable, options?: { paths?: readonly string[]; exclude?: readonly string[] }): Promise<void>;
+	pack(to: Writable, options?: PackOptions): Promise<void>;
 	/** The reverse. Unpacking happens inside the box, so a hostile archive hurts only this box. */
-	unpack(from: Readable): Promise<void>;
+	unpack(from: Readable, options?: { partly?: boolean }): Promise<void>;
 
 	/** Ends every process in the box but the box itself. */
 	killAll(): Promise<void>;

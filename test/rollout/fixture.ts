@@ -17,7 +17,7 @@ import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { RolloutEnd, Store } from "../../src/store/store.ts";
-import { verify } from "../../src/verify/clean-box.ts";
+import { verify } from "../../src/verify/verifier.ts";
 import { tellIfTestFails } from "../fixtures/last-rollouts.ts";
 
 /** A stage for the story: real boxes, store, gateway and verifier; the agent is a shell script. */

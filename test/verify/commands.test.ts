@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import type { OpenOptions } from "../../src/sandbox/sandbox.ts";
-import { verify } from "../../src/verify/clean-box.ts";
+import { verify } from "../../src/verify/verifier.ts";
 import { task } from "../fixtures/script.ts";
 
 const options = { signal: new AbortController().signal, onResult: () => {} };

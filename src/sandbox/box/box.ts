@@ -1,6 +1,14 @@
 import type { Duplex, Readable, Writable } from "node:stream";
 import { RolloutError } from "../../errors.ts";
-import type { BoxEntry, BoxFile, BoxProcess, ExecOptions, ExecResult, Sandbox } from "../sandbox.ts";
+import type {
+	BoxEntry,
+	BoxFile,
+	BoxProcess,
+	ExecOptions,
+	ExecResult,
+	PackOptions,
+	Sandbox,
+} from "../sandbox.ts";
 import { Control, unresponsive } from "./control.ts";
 import { exec, lostMidway, toBoxError } from "./exec.ts";
 import { exists, list, readFile, request, writeFiles } from "./files.ts";
@@ -13,6 +21,8 @@ import { FROM_BOX } from "./wire.ts";
 const READY_TIMEOUT_MS = 30_000;
 /** Records of 64 KiB: fewer, larger steps through the pipe. */
 const TAR_BLOCKS = ["-b", "128"];
+/** tar went on to the end, but not everything could be packed or unpacked. */
+const SOME_FAILED = 2;
 
 /** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
 export async function openBox(options: BoxOptions): Promise<Box> {
@@ -121,10 +131,7 @@ export class Box implements Sandbox {
 	}
 
 	/** Exit code 1 of tar means that a file changed while it was read, which is no reason to fail. */
-	async pack(
-		to: Writable,
-		options: { paths?: readonly string[]; exclude?: readonly string[] } = {},
-	): Promise<void> {
+	async pack(to: Writable, options: PackOptions = {}): Promise<void> {
 		const paths = (options.paths ?? ["."]).map((path) => relativeTo(this.home, path));
 		const excludes = (options.exclude ?? []).map((path) => `--exclude=${relativeTo(this.home, path)}`);
 		const argv = [
@@ -132,6 +139,9 @@ export class Box implements Sandbox {
 			"-C",
 			this.home,
 			...TAR_BLOCKS,
+			"--format=gnu",
+			// A box can hold large files that take no room; they must not take any on their way either.
+			"--sparse",
 			"--anchored",
 			...excludes,
 			"-cf",
@@ -140,8 +150,8 @@ export class Box implements Sandbox {
 			...paths,
 		];
 		try {
-			const { exitCode, stderr } = await this.exec(argv, { stdoutTo: to });
-			if (exitCode !== 0 && exitCode !== 1)
+			const { exitCode, stderr } = await this.exec(argv, { cwd: "/", stdoutTo: to });
+			if (exitCode !== 0 && exitCode !== 1 && !(options.partly && exitCode === SOME_FAILED))
 				throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
 			to.end();
 		} catch (error) {
@@ -151,10 +161,11 @@ export class Box implements Sandbox {
 		}
 	}
 
-	async unpack(from: Readable): Promise<void> {
+	async unpack(from: Readable, options: { partly?: boolean } = {}): Promise<void> {
 		const argv = ["tar", "-C", this.home, "--no-same-owner", "--no-overwrite-dir", "-xpf", "-"];
-		const { exitCode, stderr } = await this.exec(argv, { stdin: from });
-		if (exitCode !== 0) throw new RolloutError("sandbox", "unpack_failed", lastLine(stderr));
+		const { exitCode, stderr } = await this.exec(argv, { cwd: "/", stdin: from });
+		if (exitCode !== 0 && !(options.partly && exitCode === SOME_FAILED))
+			throw new RolloutError("sandbox", "unpack_failed", lastLine(stderr));
 	}
 
 	async killAll(): Promise<void> {

@@ -22,6 +22,8 @@ export const verify: Verify = async (task, clean, { signal, onResult }) =>
 				timeoutMs: task.clocks.verifyS * 1000,
 				signal,
 			});
+			// What a command started ends with it: nothing of the agent's program waits for the next one, or has the last word.
+			await clean.killAll();
 			results.push(result);
 			onResult(result);
 		}
@@ -82,9 +84,7 @@ function writesReward(task: Task): boolean {
 	return [...task.verify, ...task.setup, ...staged].some((text) => /reward\.(json|txt)/.test(text));
 }
 
-/** Read when nothing runs any more, so that no process left behind has the last word. */
 async function readRewards(clean: Sandbox, folder: string): Promise<RewardFiles> {
-	await clean.killAll();
 	return {
 		json: await readSmall(clean, `${folder}/reward.json`),
 		txt: await readSmall(clean, `${folder}/reward.txt`),
