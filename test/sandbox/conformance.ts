@@ -98,7 +98,7 @@ export function conformance(subject: Subject): void {
 				process.env.PADDOCK_TEST_CANARY = "must-not-travel";
 				const { stdout } = await box.exec(["env"], { env: { MINE: "yes" } });
 				const names = stdout.split("\n").map((line) => line.split("=")[0]);
-				const known = new Set(["HOME", "PATH", "LANG", "TMPDIR", "MINE", "PADDOCK_BOX", "HOSTNAME", ""]);
+				const known = new Set(["HOME", "BOX_HOME", "PATH", "LANG", "TMPDIR", "MINE", "PADDOCK_BOX", "HOSTNAME", ""]);
 				expect(names.filter((name) => !known.has(name ?? ""))).toEqual([]);
 				expect(stdout).toContain("MINE=yes");
 				expect(stdout).toContain(`HOME=${box.home}`);
@@ -597,15 +597,87 @@ export function conformance(subject: Subject): void {
 				await expect(own.readFile("x")).rejects.toMatchObject({ code: "box_closed" });
 			});
 
-			test("a box that dies on its own says so", async (context) => {
+			test("a box whose init was killed says so", async (context) => {
 				here(context);
+				if (subject.isolated) return;
 				await using own = await open({ role: "verifier" });
 				const lost = own.exec("sleep 600");
 				lost.catch(() => {});
-				if (subject.isolated) void own.exec("kill -9 -1; kill -9 2").catch(() => {});
-				else void own.exec("kill -9 $PPID").catch(() => {});
+				void own.exec("kill -9 $PPID").catch(() => {});
 				await own.closed;
 				await expect(lost).rejects.toMatchObject({ boundary: "sandbox", code: "box_lost", retryable: true });
+			});
+
+			test("with walls, no signal from inside ends or stops the init", async (context) => {
+				here(context);
+				if (!subject.isolated) return;
+				await using own = await open({ role: "verifier" });
+				expect((await own.exec("cat /proc/1/cmdline")).stdout).toContain("init.ts");
+				const storm =
+					"kill -9 -1; kill -STOP 1; for n in 1 2 3; do for s in $(seq 64); do kill -$s 1; done; done 2>/dev/null; true";
+				await own.exec(storm);
+				expect((await own.exec("echo alive")).stdout).toBe("alive\n");
+			});
+
+			test("nobody gets at the init's memory, or at a program's that runs it untrusted", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				// Root without walls may look into whatever it likes.
+				if (subject.isolated) {
+					const tried = await own.exec("head -c 1 /proc/1/mem; exec 3<>/proc/1/mem && echo open");
+					expect(tried.stdout).toBe("");
+				}
+				const inside = "head -c 1 /proc/$1/mem; exec 3<>/proc/$1/mem && echo open";
+				const untrusted = await own.exec(`run-untrusted bash -c '${inside}' bash $$`);
+				expect(untrusted.stdout).toBe("");
+				expect(untrusted.stderr).toMatch(/denied|Read-only/);
+			});
+
+			test("run-untrusted keeps tests, reward and home from the program, and gives it the workdir", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				await own.exec(
+					"mkdir -p workdir tests logs/verifier && echo hidden > tests/t && echo shown > tests/s",
+				);
+				const attack =
+					'cat "$1/tests/t"; for f in tests/t tests/new logs/verifier/reward.txt .bashrc bin; do echo 1 > "$1/$f"; done; rm -rf "$1/tests"; mv "$1/tests" "$1/workdir/"; ln "$1/tests/t" "$1/workdir/l"; true';
+				await own.exec(["run-untrusted", "bash", "-c", attack, "bash", own.home], {
+					cwd: `${own.home}/workdir`,
+				});
+				const { stdout } = await own.exec("ls -A . workdir; cat tests/*; ls logs/verifier");
+				expect(stdout).not.toMatch(/bashrc|new|reward/);
+				expect(stdout).toContain("shown\nhidden\n");
+				const use = "echo 42 > answer; cat answer; echo $0; read line; echo $line; cat $1; exit 3";
+				const used = await own.exec(
+					["run-untrusted", "--read", "../tests/s", "bash", "-c", use, "me", "../tests/s"],
+					{
+						cwd: `${own.home}/workdir`,
+						stdin: "typed\n",
+					},
+				);
+				expect(used).toMatchObject({ exitCode: 3, stdout: "42\nme\ntyped\nshown\n" });
+			});
+
+			test("what run-untrusted started ends with it", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				const leave = "(setsid sleep 987601 &); sleep 987601 & (env -i setsid nohup sleep 987601 &); exit 0";
+				const { stdout } = await own.exec(
+					`run-untrusted bash -c '${leave}' > /dev/null 2>&1; pgrep -fc 'sleep [9]87601'`,
+				);
+				expect(stdout).toBe("0\n");
+			});
+
+			test("killAll ends also what has taken off its mark and left its session", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				await own.exec(
+					"for i in 1 2 3; do (env -i setsid bash -c 'exec -a nomark-987602 sleep 600' > /dev/null 2>&1 < /dev/null &); done",
+				);
+				const left = "cat /proc/[0-9]*/cmdline 2> /dev/null | tr '\\0' '\\n' | grep -c '^nomark-98760[2]'";
+				await expect.poll(async () => (await own.exec(left)).stdout).toBe("3\n");
+				await own.killAll();
+				expect((await own.exec(left)).stdout).toBe("0\n");
 			});
 
 			test("frozen and thawed it works as before, where it can be frozen", async (context) => {

@@ -169,7 +169,10 @@ export class Box implements Sandbox {
 	}
 
 	async killAll(): Promise<void> {
-		await request(this.#control, { op: "killAll" }, 0);
+		const { reply } = await request(this.#control, { op: "killAll" }, 0);
+		if (reply.killed === true) return;
+		const message = "not every process in the box could be ended";
+		throw new RolloutError("sandbox", "kill_failed", message, { retryable: true });
 	}
 
 	async freeze(): Promise<boolean> {

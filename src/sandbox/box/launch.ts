@@ -46,6 +46,8 @@ export interface BoxOptions {
 export const AGENT_PATH = "/opt/agent/opencode";
 export const INIT_PATH = "/opt/agent/init.ts";
 export const BOX_RUN = "/run/box";
+/** A folder on the PATH of every command. */
+export const BOX_BIN = "/opt/agent/bin";
 
 export const CONTROL_SOCKET = "ctl.sock";
 export const GATEWAY_SOCKET = "gw.sock";
@@ -67,13 +69,14 @@ export interface InitPlan {
 	/** What the box's image sets for its programs. */
 	imageEnv?: Record<string, string> | undefined;
 	/** Without walls the machine is shared: folders have names of their own, ports are whatever is free. */
-	plain?: { home: string; temporary: string } | undefined;
+	plain?: { home: string; temporary: string; bin: string } | undefined;
 }
 
 export function initConfig(plan: InitPlan): InitConfig {
 	const { boxId, plain, imageEnv = {} } = plan;
 	const sockets = socketsIn(plan.run, plan);
-	const { home, temporary } = plain ?? { home: HOME, temporary: "/tmp" };
+	const { home, temporary, bin } = plain ?? { home: HOME, temporary: "/tmp", bin: BOX_BIN };
+	const path = `${bin}:${imageEnv.PATH ?? COMMON_ENV.PATH}`;
 	const mark = plain === undefined ? {} : { [BOX_MARK]: boxId };
 	const doors = [
 		{ port: GATEWAY_PORT, to: sockets.gateway },
@@ -84,7 +87,10 @@ export function initConfig(plan: InitPlan): InitConfig {
 		control: sockets.control,
 		forwards: doors.flatMap(({ port, to }) => (to === undefined ? [] : [{ port: plain ? 0 : port, to }])),
 		home,
-		env: { ...COMMON_ENV, ...imageEnv, HOME: home, TMPDIR: temporary, ...proxyEnv(plan.egress), ...mark },
+		env: {
+			...{ ...COMMON_ENV, ...imageEnv, PATH: path, HOME: home, BOX_HOME: home, TMPDIR: temporary },
+			...{ ...proxyEnv(plan.egress), ...mark },
+		},
 		ownPidNamespace: plain === undefined,
 		processes: plan.processes,
 	};

@@ -28,6 +28,8 @@ export interface InitConfig {
 	env: Record<string, string>;
 	/** True only where every process the init can see belongs to the box. */
 	ownPidNamespace: boolean;
+	/** A descriptor of the host's own /proc, where the box's is read-only: good for one file of the init's own, then closed. */
+	procDescriptor?: number | undefined;
 	/** How many processes and threads commands may have at once; absent where the backend sees to that itself. */
 	processes?: number | undefined;
 }

@@ -2,7 +2,8 @@ import { type Duplex, PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
 import type { BoxSpec } from "../../model/task.ts";
-import { AGENT_PATH, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
+import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
+import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
 import type { InitConfig } from "../box/wire.ts";
@@ -103,9 +104,6 @@ export async function removeContainer({ docker, socket }: Engine, name: string):
 	throw engineFailed(new Error(`the engine does not remove ${name}`), socket);
 }
 
-/** The shell is pid 1: it reaps orphans, ends with the init, and every image that can run a task has one. */
-const FIRST = '"$@"; exit $?';
-
 function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 	const { spec, staged, uid } = plan;
 	const limits = toLimits(spec, TMP_BYTES + SHM_BYTES);
@@ -124,8 +122,9 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 		Hostname: "sandbox",
 		User: `${uid}:${uid}`,
 		WorkingDir: "/",
-		Entrypoint: ["/bin/sh", "-c", FIRST, "sh"],
-		Cmd: [AGENT_PATH, INIT_PATH, JSON.stringify(plan.init)],
+		// The init is pid 1: nobody in the box can end it, stop it, or look into it.
+		Entrypoint: [AGENT_PATH, INIT_PATH],
+		Cmd: [JSON.stringify(plan.init)],
 		Env: ["BUN_BE_BUN=1", "HOME=/nowhere", "PATH=/usr/bin:/bin"],
 		AttachStdin: false,
 		Tty: false,
@@ -155,6 +154,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 			Mounts: [
 				mount(staged.agent, AGENT_PATH),
 				mount(staged.init, INIT_PATH),
+				mount(staged.runUntrusted, `${BOX_BIN}/${RUN_UNTRUSTED}`),
 				mount(plan.runDirectory, BOX_RUN),
 			],
 			LogConfig: { Type: "none", Config: {} },

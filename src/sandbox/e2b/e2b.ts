@@ -204,18 +204,8 @@ function toLaunched(machine: Machine, tunnel: Tunnel, facts: Record<string, unkn
 	};
 }
 
-/** Its own process table, so that everything in it can be ended; the shell reaps orphans and ends with the init. */
-const NAMESPACE = [
-	"unshare",
-	"--pid",
-	"--fork",
-	"--kill-child",
-	"--mount-proc",
-	"/bin/sh",
-	"-c",
-	'"$@"; exit $?',
-	"sh",
-];
+/** Its own process table, in which the init comes first: everything else in it can be ended, and only that. */
+const NAMESPACE = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
 function toOrder({ boxId, spec, doorsWanted }: LaunchPlan, { uid }: Prepared): BridgeOrder {
 	const init = initConfig({ boxId, run: RUN_FOLDER, ...doorsWanted, processes: spec.pids });

@@ -5,10 +5,12 @@ import { pipeline } from "node:stream/promises";
 import { CommandExitError, type Sandbox as Machine } from "e2b";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { type BoxSpec, HOME } from "../../model/task.ts";
-import { AGENT_PATH, INIT_PATH } from "../box/launch.ts";
+import { AGENT_PATH, BOX_BIN, INIT_PATH } from "../box/launch.ts";
+import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { initProgram } from "../box/staging.ts";
 import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
 
+const TOOL_PATH = `${BOX_BIN}/${RUN_UNTRUSTED}`;
 export const BRIDGE_PATH = "/opt/agent/bridge.js";
 /** Uploading the agent's binary may take a while on a thin line. */
 const UPLOAD_TIMEOUT_MS = 600_000;
@@ -26,6 +28,7 @@ export async function prepareMachine(machine: Machine, spec: BoxSpec): Promise<P
 	await machine.files.write(
 		[
 			{ path: INIT_PATH, data: initProgram().toString() },
+			{ path: TOOL_PATH, data: runUntrustedTool(AGENT_PATH).toString() },
 			{ path: BRIDGE_PATH, data: await readFile(BRIDGE_SOURCE, "utf8") },
 		],
 		{ user: "root" },
@@ -53,7 +56,7 @@ export async function uploadAgent(machine: Machine, binary: string): Promise<voi
 /** Everything the box writes is in memory and sized, as on every other backend; where that is refused, the disk is used. */
 function settle({ diskMb }: BoxSpec, uid: number): string {
 	return [
-		`chmod 755 /opt/agent && chmod 644 ${INIT_PATH} ${BRIDGE_PATH}`,
+		`chmod 755 /opt/agent ${BOX_BIN} ${TOOL_PATH} && chmod 644 ${INIT_PATH} ${BRIDGE_PATH}`,
 		`mkdir -p ${HOME}`,
 		`if mount -t tmpfs -o size=${diskMb}m,mode=0755,uid=${uid},gid=${uid},nosuid,nodev tmpfs ${HOME} 2>/dev/null`,
 		`then echo sized; else chown ${uid}:${uid} ${HOME}; fi`,

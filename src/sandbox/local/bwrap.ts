@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { closeSync, openSync, readFileSync } from "node:fs";
+import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
 import type { BoxSpec } from "../../model/task.ts";
-import { AGENT_PATH, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
+import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
+import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
 import type { InitConfig } from "../box/wire.ts";
@@ -14,6 +15,8 @@ export const SHM_BYTES = 64 * 1024 * 1024;
 const ARGUMENTS_FD = 3;
 const SECCOMP_FD = 4;
 const INFO_FD = 5;
+/** The host's /proc: see `InitConfig`. */
+export const PROC_FD = 6;
 const OPEN_FILES = 8192;
 const LOCKED_BYTES = 64 * 1024;
 
@@ -35,14 +38,16 @@ export interface BwrapPlan {
  */
 export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 	const seccomp = openSync(plan.staged.seccomp, "r");
+	const proc = openSync("/proc", constants.O_RDONLY | constants.O_DIRECTORY);
 	const child = spawn("/bin/sh", ["-c", WRAPPER, "sh", ...wrapperArguments(plan)], {
 		cwd: "/",
 		env: {},
 		// Out of the terminal's process group: Ctrl-C is for the program, which then closes its boxes in order.
 		detached: true,
-		stdio: ["ignore", "pipe", "pipe", "pipe", seccomp, "pipe"],
+		stdio: ["ignore", "pipe", "pipe", "pipe", seccomp, "pipe", proc],
 	});
 	closeSync(seccomp);
+	closeSync(proc);
 	const words = new Tail(4096);
 	child.stdout?.on("data", (chunk: Buffer) => words.push(chunk));
 	child.stderr?.on("data", (chunk: Buffer) => words.push(chunk));
@@ -100,7 +105,7 @@ export function wrapperArguments(plan: BwrapPlan): string[] {
 		"--",
 		AGENT_PATH,
 		INIT_PATH,
-		JSON.stringify(plan.init),
+		JSON.stringify({ ...plan.init, procDescriptor: PROC_FD }),
 	];
 }
 
@@ -115,12 +120,17 @@ export function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): strin
 	return [
 		...["--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"],
 		...["--die-with-parent", "--new-session", "--cap-drop", "ALL", "--clearenv", "--hostname", "sandbox"],
+		// bubblewrap's own first process would be one that the agent can write to; ours hides itself.
+		"--as-pid-1",
 		...["--ro-bind", "/usr", "/usr"],
 		...staged.links.flatMap(({ from, to }) => ["--symlink", to, from]),
 		...["--ro-bind", staged.etc, "/etc"],
 		...staged.etcFolders.flatMap((folder) => ["--ro-bind", folder, folder]),
 		...[
 			"--proc",
+			"/proc",
+			// Nobody's memory can be written through it then.
+			"--remount-ro",
 			"/proc",
 			"--dev",
 			"/dev",
@@ -133,6 +143,7 @@ export function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): strin
 		...["--perms", "1777", ...size(TMP_BYTES), "--tmpfs", "/tmp"],
 		...["--perms", "0755", ...size(spec.diskMb * 1024 * 1024), "--tmpfs", "/home/user"],
 		...["--ro-bind", staged.agent, AGENT_PATH, "--ro-bind", staged.init, INIT_PATH],
+		...["--ro-bind", staged.runUntrusted, `${BOX_BIN}/${RUN_UNTRUSTED}`],
 		// Bun reads configuration from where it starts: never a folder the agent can write to.
 		...["--ro-bind", runDirectory, BOX_RUN, "--chdir", "/", "--remount-ro", "/"],
 		...["--setenv", "BUN_BE_BUN", "1", "--setenv", "HOME", "/nowhere", "--setenv", "PATH", "/usr/bin:/bin"],

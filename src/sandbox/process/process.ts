@@ -1,12 +1,13 @@
 import { spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
-import { mkdir } from "node:fs/promises";
+import { mkdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findAgentBinary } from "../../host/binary.ts";
 import { openBox } from "../box/box.ts";
 import { initConfig, type Launched } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
+import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { stageInit } from "../box/staging.ts";
 import { Tail } from "../box/tail.ts";
 import type { InitConfig } from "../box/wire.ts";
@@ -64,12 +65,15 @@ class ProcessBackend implements Backend {
 		}));
 		const home = join(runDirectory, "home");
 		const temporary = join(runDirectory, "tmp");
+		const bin = join(runDirectory, "bin");
 		await mkdir(home, { recursive: true, mode: 0o700 });
 		await mkdir(temporary, { recursive: true, mode: 0o700 });
+		await mkdir(bin, { mode: 0o700 });
+		await writeFile(join(bin, RUN_UNTRUSTED), runUntrustedTool(binary), { mode: 0o500 });
 		const gateway = options.role !== "verifier";
 		const init = initConfig({
 			...{ boxId, run: runDirectory, gateway, egress: false, processes: options.spec.pids },
-			plain: { home, temporary },
+			plain: { home, temporary, bin },
 		});
 		const box = await openBox({
 			id: boxId,

@@ -5,6 +5,8 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
+import { AGENT_PATH } from "../box/launch.ts";
+import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { ETC, initProgram, type Staged } from "../box/staging.ts";
 import { seccompFilter } from "../local/seccomp.ts";
 import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
@@ -53,15 +55,23 @@ export async function prepareRemote(connection: SshConnection, agentBinary: stri
 	if (cache === undefined) throw unsuitable("its ~/.cache/paddock cannot be made");
 	const seccomp = seccompFilter(arch);
 	const binary = agentBinary ?? findAgentBinary("linux", arch);
+	const agent = await install(connection, cache, "agent", binary);
+	const hasWalls = facts.has("bwrap");
 	return {
 		cache,
 		seccomp,
 		system: `${system} ${machine}`,
-		bwrap: facts.has("bwrap"),
+		bwrap: hasWalls,
 		bridge: await install(connection, cache, "bridge.js", await readFile(BRIDGE_SOURCE)),
 		staged: {
-			agent: await install(connection, cache, "agent", binary),
+			agent,
 			init: await install(connection, cache, "init.ts", initProgram()),
+			runUntrusted: await install(
+				connection,
+				cache,
+				RUN_UNTRUSTED,
+				runUntrustedTool(hasWalls ? AGENT_PATH : agent),
+			),
 			seccomp: "",
 			etc: await installEtc(connection, cache),
 			etcFolders: facts.get("etc") ?? [],

@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import type { BoxSpec } from "../../model/task.ts";
 import { BOX_RUN, type Doors, initConfig, type Launched, socketsIn } from "../box/launch.ts";
 import { bwrapArguments, wrapperArguments } from "../local/bwrap.ts";
@@ -59,7 +60,7 @@ export async function startRemoteBox(
 }
 
 /** The shell opens the files bubblewrap reads its arguments and filter from; nothing of them shows inside. */
-const OPEN_FILES = 'exec "$@" 3<"$0/args" 4<"$0/seccomp" 5>"$0/info"';
+const OPEN_FILES = 'exec "$@" 3<"$0/args" 4<"$0/seccomp" 5>"$0/info" 6</proc';
 
 function toWalled(plan: BoxPlan): BridgeOrder {
 	const { folder, remote, spec } = plan;
@@ -93,7 +94,7 @@ function toPlain(plan: BoxPlan): BridgeOrder {
 		...plan,
 		run: `${folder}/run`,
 		processes: plan.spec.pids,
-		plain: { home: `${folder}/home`, temporary: `${folder}/tmp` },
+		plain: { home: `${folder}/home`, temporary: `${folder}/tmp`, bin: dirname(remote.staged.runUntrusted) },
 	});
 	return {
 		folder,

@@ -2,7 +2,6 @@ import { readdir, readFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import { BoxSpec } from "../../../src/model/task.ts";
-import { openLocalBackend } from "../../../src/sandbox/local/local.ts";
 import type { Sandbox } from "../../../src/sandbox/sandbox.ts";
 import { never, type Probe, shell } from "./probe.ts";
 
@@ -17,10 +16,33 @@ export const processProbes: Probe[] = [
 		({ canary }) => canary,
 	),
 	shell("inherit open descriptors", "ls /proc/self/fd | tr '\\n' ' '", /^0 1 2 3$/),
-	shell("read the init's memory", "head -c 1 /proc/2/mem", /Permission denied/),
-	shell("list the init's descriptors", "ls /proc/2/fd", /Permission denied/),
-	shell("read the init's variables", "cat /proc/2/environ", /Permission denied|^\(nothing/),
-	shell("take the init's descriptors by /proc", "cat < /proc/2/fd/3", /Permission denied/),
+	shell(
+		"find a first process that is not the init",
+		"tr '\\0' '\\n' < /proc/1/cmdline | sed -n 2p",
+		/init\.ts$/,
+	),
+	shell("read the init's memory", "head -c 1 /proc/1/mem", /Permission denied/),
+	shell("write to the init's memory", "exec 3<>/proc/1/mem && echo open", /Permission denied|Read-only/),
+	shell("write to another process's memory", "sleep 5 & exec 3<>/proc/$!/mem && echo open", /Read-only/),
+	shell(
+		"write to its own parent's memory",
+		"bash -c 'exec 3<>/proc/$PPID/mem && echo open'; true",
+		/Read-only/,
+	),
+	shell("list the init's descriptors", "ls /proc/1/fd", /Permission denied/),
+	shell("read the init's variables", "cat /proc/1/environ", /Permission denied|^\(nothing/),
+	shell("take the init's descriptors by /proc", "cat < /proc/1/fd/3", /Permission denied/),
+	shell(
+		"stop or end the init",
+		"kill -STOP 1; kill -KILL 1; kill -9 -1; for s in $(seq 64); do kill -$s 1; done 2>/dev/null; echo still here",
+		/still here$/,
+	),
+	shell(
+		"have its orphans stay in the table",
+		"for i in 1 2 3; do (sleep 0.0$i &); done; sleep 0.5; grep -l zombie /proc/[0-9]*/status; echo none",
+		/^none$/,
+	),
+	shell("make itself harder to kill than the init", "echo 0 > /proc/self/oom_score_adj", /Read-only/),
 	shell(
 		"hold any privilege",
 		"grep -E '^(CapInh|CapPrm|CapEff|CapBnd|CapAmb|NoNewPrivs|Seccomp):' /proc/self/status | tr -d '\\t' | tr '\\n' ' '",
@@ -30,22 +52,9 @@ export const processProbes: Probe[] = [
 	shell("learn the host's name", "cat /proc/sys/kernel/hostname", /^sandbox$/),
 	shell("read the kernel log", "dmesg", /not permitted/),
 	{
-		name: "kill everything it can see",
-		run: async ({ backend, box, neighbour }) => {
-			const spec = BoxSpec.parse({});
-			await using own = await backend.open({ spec, onGateway: (connection) => connection.destroy() });
-			await own.exec("kill -9 -1").catch(() => {});
-			await own.closed;
-			const alive = [await box.exec(["echo", "1"]), await neighbour.exec(["echo", "2"])].map(
-				({ stdout }) => stdout,
-			);
-			return { contained: alive.join("") === "1\n2\n", seen: "only its own box died" };
-		},
-	},
-	{
 		name: "pose as the init with a second hello",
 		run: async ({ box }) => {
-			const forged = await box.exec(talk('{"hello":1,"pid":2,"ports":[],"hidden":true}'));
+			const forged = await box.exec(talk('{"hello":1,"pid":1,"ports":[],"hidden":true}'));
 			const { stdout } = await box.exec(["echo", "still ours"]);
 			return {
 				contained: stdout === "still ours\n" && forged.stdout === "closed\n",
@@ -90,24 +99,6 @@ export const processProbes: Probe[] = [
 			const grown = (await readdir("/proc/self/fd")).length - before;
 			const { stdout } = await own.exec(["echo", "answers"]);
 			return { contained: grown < 1200 && stdout === "answers\n", seen: `${grown} of 3000 kept` };
-		},
-	},
-	{
-		name: "stop the init and leave the host waiting",
-		run: async () => {
-			await using impatient = await openLocalBackend({ answerTimeoutMs: 1_000 });
-			const own = await impatient.open({
-				spec: BoxSpec.parse({}),
-				onGateway: (connection) => connection.destroy(),
-			});
-			await own.exec("(sleep 0.1; kill -STOP 2) > /dev/null 2>&1 & true").catch(() => {});
-			let code = "";
-			const note = (error: { code?: string }) => {
-				code = String(error.code);
-			};
-			while (code === "") await own.readFile("/etc/hosts").catch(note);
-			await own[Symbol.asyncDispose]();
-			return { contained: code === "box_unresponsive", seen: code };
 		},
 	},
 	{

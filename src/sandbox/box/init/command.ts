@@ -7,6 +7,7 @@ import { Input } from "./input.ts";
 import { makePipe, notifyOf } from "./libc.ts";
 import type { Limits } from "./limits.ts";
 import { Output } from "./output.ts";
+import { awaits, awaitsNoLonger } from "./processes.ts";
 import { wake } from "./readiness.ts";
 
 /** How long background children may keep the pipes of an ended command open without writing. */
@@ -70,8 +71,11 @@ class Command {
 	follow(rest: Buffer): void {
 		this.#process.on("error", (error) => this.#end(toSpawnError(error)));
 		if (this.#process.pid === undefined) return;
-		send(this.#connection, FROM_BOX.started, JSON.stringify({ pid: this.#process.pid }));
+		const { pid } = this.#process;
+		send(this.#connection, FROM_BOX.started, JSON.stringify({ pid }));
+		awaits(pid);
 		this.#process.on("exit", (code, signal) => {
+			awaitsNoLonger(pid);
 			this.#exit = { code, signal };
 			wake();
 			this.#settle();

@@ -1,41 +1,49 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { BOX_MARK, type InitConfig } from "../wire.ts";
 import { killEverything } from "./libc.ts";
+import { descendantsOf, processes, reapOrphans } from "./processes.ts";
 
-/** In a pid namespace of its own, one call ends everything but pid 1 and this process, fork bombs included. */
-export async function killAll(config: InitConfig): Promise<boolean | number> {
-	if (config.ownPidNamespace && process.pid < 64) {
-		killEverything();
-		return await goneExceptUs();
-	}
-	const doomed = new Set<number>();
-	for (let round = 0; round < 20; round += 1) {
-		const found = marked(config.boxId);
-		if (found.length === 0) break;
-		for (const pid of found) {
-			doomed.add(pid);
-			killOne(pid);
-		}
-		await pause(10);
-	}
-	return doomed.size;
-}
+const PATIENCE_MS = 10_000;
+const LOOK_EVERY_MS = 5;
 
-/** A killed process stays listed until it is reaped, so wait for an empty table rather than for the call. */
-async function goneExceptUs(): Promise<boolean> {
-	for (let round = 0; round < 200; round += 1) {
-		const left = pids().filter((pid) => pid !== 1 && pid !== process.pid && !isZombie(pid));
-		if (left.length === 0) return true;
-		killEverything();
-		await pause(5);
+/**
+ * Ends everything in the box but this process. True when nothing is left: what was killed is listed until it is reaped, so that an empty
+ * table is what counts, not the call.
+ */
+export async function killAll(config: InitConfig): Promise<boolean> {
+	const end = config.ownPidNamespace ? killNamespace : () => killOurs(config.boxId);
+	for (const deadline = performance.now() + PATIENCE_MS; performance.now() < deadline; ) {
+		if (end() === 0) return true;
+		await pause(LOOK_EVERY_MS);
 	}
 	return false;
 }
 
-function marked(boxId: string): number[] {
+/** In a pid namespace of its own, one call ends all the others, fork bombs included. Says how many there were. */
+function killNamespace(): number {
+	killEverything();
+	reapOrphans();
+	return processes().filter(({ pid, isZombie }) => pid !== process.pid && !isZombie).length;
+}
+
+/** Without one: what descends from this process, which adopts its orphans, and what still carries the box's mark. */
+function killOurs(boxId: string): number {
+	const doomed = new Set(
+		[...descendantsOf(process.pid), ...marked(boxId)].filter(isAlive).map(({ pid }) => pid),
+	);
+	for (const pid of doomed) killOne(pid);
+	reapOrphans();
+	return doomed.size;
+}
+
+function isAlive({ isZombie }: { isZombie: boolean }): boolean {
+	return !isZombie;
+}
+
+function marked(boxId: string) {
 	const mark = `${BOX_MARK}=${boxId}\0`;
-	return pids().filter((pid) => {
-		if (pid === process.pid || isZombie(pid)) return false;
+	return processes().filter(({ pid }) => {
+		if (pid === process.pid) return false;
 		try {
 			return `${readFileSync(`/proc/${pid}/environ`, "latin1")}\0`.includes(mark);
 		} catch {
@@ -49,21 +57,6 @@ function killOne(pid: number): void {
 		process.kill(pid, "SIGKILL");
 	} catch {
 		// Already gone.
-	}
-}
-
-function pids(): number[] {
-	return readdirSync("/proc")
-		.filter((name) => /^\d+$/.test(name))
-		.map(Number);
-}
-
-function isZombie(pid: number): boolean {
-	try {
-		const stat = readFileSync(`/proc/${pid}/stat`, "latin1");
-		return stat.slice(stat.lastIndexOf(")") + 2, stat.lastIndexOf(")") + 3) === "Z";
-	} catch {
-		return true;
 	}
 }
 

@@ -1,5 +1,6 @@
 import { dlopen, ptr } from "bun:ffi";
 import { constants } from "node:fs";
+import { constants as os } from "node:os";
 
 const F_SETFL = 4;
 const F_SETOWN = 8;
@@ -9,6 +10,12 @@ const O_ASYNC = 0x2000;
 const O_CLOEXEC = 0x80000;
 const PIPE_BYTES = 256 * 1024;
 const PR_SET_DUMPABLE = 4;
+const PR_SET_CHILD_SUBREAPER = 36;
+const WNOHANG = 1;
+const SIG_IGN = 1;
+const LAST_SIGNAL = 64;
+/** Its collector stops threads by the first, the C library by the others. */
+const OF_THE_RUNTIME = [os.signals.SIGPWR, 32, 33];
 const RLIMIT_NPROC = 6;
 const SIGKILL = 9;
 
@@ -21,6 +28,9 @@ function openLibc() {
 				prctl: { args: ["i32", "u64", "u64", "u64", "u64"], returns: "i32" },
 				prlimit: { args: ["i32", "i32", "ptr", "ptr"], returns: "i32" },
 				kill: { args: ["i32", "i32"], returns: "i32" },
+				signal: { args: ["i32", "u64"], returns: "u64" },
+				waitpid: { args: ["i32", "ptr", "i32"], returns: "i32" },
+				syscall: { args: ["u64", "u64", "u64", "u64", "u64"], returns: "i32" },
 				read: { args: ["i32", "ptr", "u64"], returns: "i32" },
 				pipe2: { args: ["ptr", "i32"], returns: "i32" },
 				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
@@ -36,6 +46,34 @@ function openLibc() {
 /** Hides this process's memory and descriptors from code that runs under the same uid. */
 export function hideFromOthers(): boolean {
 	return libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) === 0;
+}
+
+/** Whoever loses its parent below this process becomes this process's child, and not the machine's. */
+export function adoptOrphans(): void {
+	libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+}
+
+/**
+ * Nothing that is sent from inside the box ends this process. The kernel promises as much to the first process of a namespace, but not
+ * while one of its threads keeps signals back, as this runtime does around every fork; and what looks like a fault of its own makes the
+ * runtime give up. Commands start without this. `kept` are those somebody here waits for.
+ */
+export function ignoreSignals(kept: readonly NodeJS.Signals[]): void {
+	const spared = new Set([...kept.map((name) => os.signals[name]), ...OF_THE_RUNTIME]);
+	for (let signal = 1; signal <= LAST_SIGNAL; signal += 1)
+		if (!spared.has(signal)) libc.signal(signal, SIG_IGN);
+}
+
+/** Takes note of a child's end, so that the kernel can forget it. */
+export function reap(pid: number): void {
+	libc.waitpid(pid, null, WNOHANG);
+}
+
+/** A call of the kernel's that no library knows yet; numbers, or memory that stays alive meanwhile. Less than 0: refused. */
+export function systemCall(number: number, ...args: (number | NodeJS.TypedArray)[]): number {
+	const words = args.map((arg) => (typeof arg === "number" ? arg : ptr(arg)));
+	const [first = 0, second = 0, third = 0, fourth = 0] = words;
+	return libc.syscall(number, first, second, third, fourth);
 }
 
 /** Pid 0 is this process. */

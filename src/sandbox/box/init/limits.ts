@@ -1,4 +1,4 @@
-import { openSync, writeSync } from "node:fs";
+import { closeSync, openSync, writeSync } from "node:fs";
 import { type InitConfig, PROCESS_HEADROOM } from "../wire.ts";
 import { hideFromOthers, limitProcesses } from "./libc.ts";
 
@@ -14,7 +14,7 @@ export class Limits {
 
 	constructor(config: InitConfig) {
 		// Once hidden, this process no longer gets at its own files below /proc.
-		this.#oomScore = openOomScore();
+		this.#oomScore = openOomScore(config.procDescriptor);
 		this.hidden = hideFromOthers();
 		// Set from within the box's user namespace, the limit counts the box's own processes and nobody else's.
 		this.#processes = config.ownPidNamespace ? config.processes : undefined;
@@ -50,10 +50,14 @@ export class Limits {
 	}
 }
 
-function openOomScore(): number | null {
+/** Where /proc is read-only inside, the host lends its own for as long as this takes. */
+function openOomScore(procDescriptor: number | undefined): number | null {
+	const proc = procDescriptor === undefined ? "/proc" : `/proc/self/fd/${procDescriptor}`;
 	try {
-		return openSync("/proc/self/oom_score_adj", "r+");
+		return openSync(`${proc}/self/oom_score_adj`, "r+");
 	} catch {
 		return null;
+	} finally {
+		if (procDescriptor !== undefined) closeSync(procDescriptor);
 	}
 }
