@@ -98,7 +98,17 @@ export function conformance(subject: Subject): void {
 				process.env.PADDOCK_TEST_CANARY = "must-not-travel";
 				const { stdout } = await box.exec(["env"], { env: { MINE: "yes" } });
 				const names = stdout.split("\n").map((line) => line.split("=")[0]);
-				const known = new Set(["HOME", "BOX_HOME", "PATH", "LANG", "TMPDIR", "MINE", "PADDOCK_BOX", "HOSTNAME", ""]);
+				const known = new Set([
+					"HOME",
+					"BOX_HOME",
+					"PATH",
+					"LANG",
+					"TMPDIR",
+					"MINE",
+					"PADDOCK_BOX",
+					"HOSTNAME",
+					"",
+				]);
 				expect(names.filter((name) => !known.has(name ?? ""))).toEqual([]);
 				expect(stdout).toContain("MINE=yes");
 				expect(stdout).toContain(`HOME=${box.home}`);

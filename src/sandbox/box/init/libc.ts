@@ -14,8 +14,11 @@ const PR_SET_CHILD_SUBREAPER = 36;
 const WNOHANG = 1;
 const SIG_IGN = 1;
 const LAST_SIGNAL = 64;
-/** Its collector stops threads by the first, the C library by the others. */
-const OF_THE_RUNTIME = [os.signals.SIGPWR, 32, 33];
+/** The runtime's collector stops threads by the first, the C library changes their rights by the other. */
+const OF_THE_RUNTIME = [os.signals.SIGPWR, 33];
+/** The C library keeps this one to itself, for the cancelling of threads, which nobody does here. */
+const CANCEL = 32;
+const RT_SIGACTION = process.arch === "x64" ? 13 : 134;
 const RLIMIT_NPROC = 6;
 const SIGKILL = 9;
 
@@ -59,9 +62,11 @@ export function adoptOrphans(): void {
  * runtime give up. Commands start without this. `kept` are those somebody here waits for.
  */
 export function ignoreSignals(kept: readonly NodeJS.Signals[]): void {
-	const spared = new Set([...kept.map((name) => os.signals[name]), ...OF_THE_RUNTIME]);
+	const spared = new Set([...kept.map((name) => os.signals[name]), ...OF_THE_RUNTIME, CANCEL]);
 	for (let signal = 1; signal <= LAST_SIGNAL; signal += 1)
 		if (!spared.has(signal)) libc.signal(signal, SIG_IGN);
+	const ignore = new BigUint64Array([BigInt(SIG_IGN), 0n, 0n, 0n]);
+	systemCall(RT_SIGACTION, CANCEL, ignore, 0, 8);
 }
 
 /** Takes note of a child's end, so that the kernel can forget it. */
