@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Task } from "../../src/model/task.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
-import { verify } from "../../src/verify/clean-box.ts";
+import { verify } from "../../src/verify/verifier.ts";
 import { task } from "../fixtures/script.ts";
 
 const options = { signal: new AbortController().signal, onResult: () => {} };

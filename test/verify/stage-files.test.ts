@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { BoxSpec, type TaskFile } from "../../src/model/task.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
-import { stageFiles } from "../../src/verify/clean-box.ts";
+import { stageFiles } from "../../src/verify/verifier.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
 test("a task may bring thousands of files: they are staged over one connection", async (context) => {

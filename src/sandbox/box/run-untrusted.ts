@@ -1,7 +1,9 @@
 import { fileURLToPath } from "node:url";
 import { joinModules } from "./join-modules.ts";
 
-const ENTRY = fileURLToPath(new URL("./untrusted/main.ts", import.meta.url));
+/** Installed as a package it has no types left in it. */
+const EXTENSION = import.meta.url.endsWith(".ts") ? "ts" : "js";
+const ENTRY = fileURLToPath(new URL(`./untrusted/main.${EXTENSION}`, import.meta.url));
 let program: string | undefined;
 
 /** What a verifier's box has on its PATH for what the agent wrote. */
