@@ -3,6 +3,8 @@ const BLOB_NAMES = [
 	"files.json",
 	"diff.patch",
 	"agent.log",
+	"gateway.log",
+	"install.log",
 	"verifier.stdout",
 	"verifier.stderr",
 ] as const;

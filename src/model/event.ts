@@ -19,6 +19,13 @@ export const CommandResult = z
 	.meta({ id: "CommandResult" });
 export type CommandResult = z.infer<typeof CommandResult>;
 
+/** Which of the task's commands begins: `setup 2/5: pip install …`. */
+const commandStart = {
+	step: z.int().describe("From 1"),
+	of: z.int(),
+	cmd: z.string().describe("The first 500 characters"),
+};
+
 const event = <T extends string, S extends z.ZodRawShape>(type: T, shape: S) =>
 	z.object({ type: z.literal(type), ...shape });
 
@@ -32,6 +39,7 @@ export const EventBody = z
 		event("rollout-start", { attempt: z.int(), worker: z.string() }),
 		event("phase-start", { phase: Phase }),
 		event("sandbox-open", { sandboxId: z.string(), backend: z.string(), warm: z.boolean() }),
+		event("setup-start", commandStart),
 		event("setup-end", { result: CommandResult }),
 		event("session-start", { sessionId: z.string() }),
 		event("agent-event", {
@@ -61,8 +69,10 @@ export const EventBody = z
 		event("interrupted", { by: z.string() }),
 		event("model-set", { model: z.string(), by: z.string() }),
 		event("agent-end", { outcome: Outcome, exitCode: z.int().nullable() }),
+		event("verify-start", commandStart),
 		event("verify-end", { result: CommandResult }),
 		event("reward", { reward: z.number().nullable() }),
+		event("teardown-start", {}),
 		event("note", { text: z.string() }),
 		event("attempt-failed", { attempt: z.int(), failure: Failure }),
 		event("rollout-end", {
@@ -84,3 +94,11 @@ export const RolloutEvent = z
 	.and(EventBody)
 	.meta({ id: "RolloutEvent" });
 export type RolloutEvent = z.infer<typeof RolloutEvent>;
+
+/** A setup command is about to run, or has. */
+export type SetupEvent = Extract<EventBody, { type: "setup-start" | "setup-end" }>;
+
+/** What is told of each command before it runs. */
+export function toStart(cmd: string, index: number, of: number): { step: number; of: number; cmd: string } {
+	return { step: index + 1, of, cmd: cmd.slice(0, 500) };
+}

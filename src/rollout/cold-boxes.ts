@@ -27,7 +27,7 @@ export class ColdBoxes implements ReadyBoxes {
 		record.phase("setup");
 		const key = newKey();
 		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
-		const give = async () => stack.use(await prepare(task, box, (result) => record.setUp(result), signal));
+		const give = async () => stack.use(await prepare(task, box, (event) => record.setUp(event), signal));
 		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
 		const [given, agent] = task.setup.length > 0 ? [await give(), await boot()] : await both(give(), boot());
 		const owned = stack.move();

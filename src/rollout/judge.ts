@@ -68,6 +68,7 @@ export class Judge implements AsyncDisposable {
 		const [record, signal] = [this.#record, this.#signal];
 		const verifying = this.#deps.verify(task, clean, {
 			signal,
+			onStart: (start) => record.emit({ type: "verify-start", ...start }),
 			onResult: (result) => {
 				record.verify.push(result);
 				record.emit({ type: "verify-end", result });

@@ -4,7 +4,7 @@ import { AGENT_FOLDERS } from "../agent/opencode-config.ts";
 import { RolloutError, within } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
-import type { CommandResult } from "../model/event.ts";
+import { type SetupEvent, toStart } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { AGENT_LOG_DIR, type BoxSpec, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
 import { type Backend, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
@@ -113,7 +113,7 @@ export async function bootAgent(
 export async function prepare(
 	task: Task,
 	box: Sandbox,
-	onSetup: (result: CommandResult) => void,
+	onSetup: (event: SetupEvent) => void,
 	signal: AbortSignal,
 ): Promise<Snapshot> {
 	// Copying the task in and the snapshot out has the create clock, the commands have the setup clock.
@@ -139,18 +139,19 @@ export async function prepare(
 async function setUp(
 	task: Task,
 	box: Sandbox,
-	onSetup: (result: CommandResult) => void,
+	onSetup: (event: SetupEvent) => void,
 	signal: AbortSignal,
 ): Promise<void> {
 	const deadline = Date.now() + task.clocks.setupS * 1000;
-	for (const command of task.setup) {
+	for (const [index, command] of task.setup.entries()) {
+		onSetup({ type: "setup-start", ...toStart(command, index, task.setup.length) });
 		const timeoutMs = Math.max(1, deadline - Date.now());
 		const result = await runCommand(box, command, {
 			cwd: pathIn(box, WORKDIR),
 			timeoutMs,
 			signal,
 		});
-		onSetup(result);
+		onSetup({ type: "setup-end", result });
 		if (result.exitCode === 0) continue;
 		const said = (result.stderr || result.stdout).trim().split("\n").at(-1) ?? "";
 		const message = `setup command ${JSON.stringify(command)} ended with ${result.exitCode}: ${said}`;

@@ -1,9 +1,10 @@
 import { messageOf, RolloutError, toFailure } from "../errors.ts";
 import type { CallSummary } from "../model/call.ts";
-import type { CommandResult, EventBody, Phase } from "../model/event.ts";
+import type { CommandResult, EventBody, Phase, SetupEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout, TraceSummary } from "../model/rollout.ts";
 import type { RolloutEnd, Store } from "../store/store.ts";
+import { RolloutLogs } from "./logs.ts";
 
 /**
  * Everything that is said about one attempt while it runs. Events go to the store in order, many at a time; when the store
@@ -13,6 +14,7 @@ export class RolloutRecord {
 	readonly lost = new AbortController();
 	readonly setup: CommandResult[] = [];
 	readonly verify: CommandResult[] = [];
+	readonly logs = new RolloutLogs();
 	readonly timings: Record<string, number> = {};
 	reward: number | null = null;
 	outcome: Outcome | null = null;
@@ -44,6 +46,7 @@ export class RolloutRecord {
 	/** Once the end is told, nothing more is: what is left of abandoned work may still try. */
 	emit(event: EventBody): void {
 		if (this.#sealed) return;
+		this.logs.note(event, Date.now());
 		this.#pending.push(event);
 		if (this.#pending.length === 1) this.#flushing = this.#flushing.then(() => this.#flush());
 	}
@@ -66,9 +69,9 @@ export class RolloutRecord {
 		this.#patch({ sandboxId });
 	}
 
-	setUp(result: CommandResult): void {
-		this.setup.push(result);
-		this.emit({ type: "setup-end", result });
+	setUp(event: SetupEvent): void {
+		if (event.type === "setup-end") this.setup.push(event.result);
+		this.emit(event);
 	}
 
 	session(sessionId: string): void {
@@ -87,6 +90,7 @@ export class RolloutRecord {
 
 	/** How the agent ended. */
 	ended(outcome: Outcome, failure: Failure | null): void {
+		if (failure !== null) this.logs.failed(failure);
 		this.outcome = outcome;
 		this.failure = failure;
 	}
@@ -97,6 +101,17 @@ export class RolloutRecord {
 		if (signal.aborted && !(error instanceof RolloutError && error.boundary === "task"))
 			this.ended("aborted", null);
 		else this.ended("failed", toFailure(error));
+	}
+
+	/** What people read when something went wrong; worth keeping, not worth failing for. */
+	async keepLogs(): Promise<void> {
+		const { id, attempt } = this.#rollout;
+		try {
+			for (const [name, text] of this.logs.all())
+				if (text !== "") await this.#store.putBlob(id, attempt, name, Buffer.from(text));
+		} catch (error) {
+			this.note(`the logs could not be kept: ${messageOf(error)}`);
+		}
 	}
 
 	async seal(): Promise<RolloutEnd> {

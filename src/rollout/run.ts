@@ -25,6 +25,8 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 		await using _closing = closing(ready, "the agent's box", teardownS, say);
 		const judge = new Judge(rollout, ready, deps, record, signal);
 		await using _leaving = closing(judge, "the clean box", teardownS, say);
+		// The last to come is the first to go: told before any of the boxes closes, whatever happened.
+		using _telling = { [Symbol.dispose]: () => record.emit({ type: "teardown-start" }) };
 		await solve(rollout, ready, deps, record, signal, () => {
 			if (verdictIsDue()) judge.prepare();
 		});
@@ -38,5 +40,6 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 	} catch (error) {
 		record.failed(error, signal);
 	}
+	await record.keepLogs();
 	return await record.seal();
 }

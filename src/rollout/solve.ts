@@ -10,10 +10,10 @@ import type { Failure, Outcome } from "../model/failure.ts";
 import type { AgentOptions } from "../model/request.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { shorten } from "../model/shorten.ts";
-import { WORKDIR } from "../model/task.ts";
+import { AGENT_LOG_DIR, WORKDIR } from "../model/task.ts";
 import { pathIn } from "../sandbox/sandbox.ts";
 import { TraceWriter } from "../store/trace/trace-log.ts";
-import { inTime } from "./clock.ts";
+import { inTime, unresponsiveBox } from "./clock.ts";
 import { coalesce } from "./coalesce.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
@@ -219,15 +219,11 @@ async function keepEvidence(
 	record: RolloutRecord,
 ): Promise<void> {
 	const ms = rollout.request.task.clocks.teardownS * 1000;
+	await leaveEvents(ready, record, ms);
 	const late = () => new RolloutError("agent", "agent_api_error", "the agent did not hand it over in time");
 	try {
 		if (conversation !== null) await inTime(transcript.keep(conversation), { ms, late });
-		await deps.store.putBlob(
-			rollout.id,
-			rollout.attempt,
-			"agent.log",
-			Buffer.from(await ready.agent.logTail()),
-		);
+		record.logs.agentSaid(await ready.agent.logTail());
 	} catch (error) {
 		if (!isOfTheBox(error)) throw error;
 		record.note(`the transcript could not be read at the end: ${messageOf(error)}`);
@@ -237,4 +233,15 @@ async function keepEvidence(
 /** The agent's program, and its box, are what an agent can break; the store is not. */
 function isOfTheBox(error: unknown): boolean {
 	return !(error instanceof RolloutError) || error.boundary === "agent" || error.boundary === "sandbox";
+}
+
+/** Its own events, where tasks and people look for them. What the agent did to that folder is its own affair. */
+async function leaveEvents(ready: ReadyBox, record: RolloutRecord, ms: number): Promise<void> {
+	const path = `${pathIn(ready.box, AGENT_LOG_DIR)}/opencode.jsonl`;
+	const late = () => unresponsiveBox("writing the agent's events", ms / 1000);
+	try {
+		await inTime(ready.box.writeFile(path, record.logs.agentEvents), { ms, late });
+	} catch (error) {
+		record.note(`opencode.jsonl could not be written: ${messageOf(error)}`);
+	}
 }

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { BootedAgent } from "../agent/agent.ts";
 import { whenAborted } from "../agent/stopped.ts";
 import { messageOf } from "../errors.ts";
-import type { CommandResult } from "../model/event.ts";
+import type { SetupEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { WORKDIR } from "../model/task.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
@@ -47,7 +47,7 @@ interface WarmBox extends AsyncDisposable {
 	agent: BootedAgent;
 	key: string;
 	given: Snapshot | null;
-	setup: CommandResult[];
+	setup: SetupEvent[];
 }
 
 /** Boxes of one recipe, some of them still being made. */
@@ -234,9 +234,9 @@ async function makeWarm(
 ): Promise<WarmBox> {
 	await using stack = new AsyncDisposableStack();
 	const box = stack.use(await openBox(options, request, signal, { isAhead: true }));
-	const setup: CommandResult[] = [];
+	const setup: SetupEvent[] = [];
 	const given = forTask
-		? stack.use(await prepare(request.task, box, (result) => setup.push(result), signal))
+		? stack.use(await prepare(request.task, box, (event) => setup.push(event), signal))
 		: null;
 	const key = newKey();
 	const agent = stack.use(await bootAgent(options, box, request, key, signal));
@@ -275,8 +275,8 @@ async function finish(
 	const { box, agent, key } = warm;
 	record.opened(box.id, box.backend, true, { ...box.facts, primed: warm.given !== null });
 	record.phase("setup");
-	for (const result of warm.setup) record.setUp(result);
-	const given = warm.given ?? (await prepare(request.task, box, (result) => record.setUp(result), signal));
+	for (const event of warm.setup) record.setUp(event);
+	const given = warm.given ?? (await prepare(request.task, box, (event) => record.setUp(event), signal));
 	return {
 		box,
 		agent,

@@ -30,7 +30,8 @@ export async function followToEnd(
 class ProgressReport {
 	readonly #send: ((progress: Progress) => void) | undefined;
 	#reports = 0;
-	#phase = "queued";
+	/** The phase, or the command that runs in it. */
+	#now = "queued";
 	#setups = 0;
 	#calls = 0;
 	#tokens = 0;
@@ -43,7 +44,14 @@ class ProgressReport {
 	note(event: RolloutEvent): void {
 		switch (event.type) {
 			case "phase-start":
-				this.#phase = event.phase;
+				this.#now = event.phase;
+				break;
+			case "setup-start":
+			case "verify-start":
+				this.#now = `${event.type.replace("-start", "")} ${event.step}/${event.of}: ${oneLine(event.cmd)}`;
+				break;
+			case "teardown-start":
+				this.#now = "teardown";
 				break;
 			case "setup-end":
 				this.#setups += 1;
@@ -56,7 +64,7 @@ class ProgressReport {
 				this.#checks += 1;
 				break;
 			case "rollout-end":
-				this.#phase = event.outcome;
+				this.#now = event.outcome;
 				break;
 			case "rollout-queued":
 			case "attempt-failed":
@@ -75,8 +83,15 @@ class ProgressReport {
 			count(this.#tokens, "token"),
 			count(this.#checks, "verify command"),
 		].filter((text) => text !== null);
-		this.#send?.({ progress: this.#reports, message: [this.#phase, ...counts].join(", ") });
+		this.#send?.({ progress: this.#reports, message: [this.#now, ...counts].join(", ") });
 	}
+}
+
+const MAX_COMMAND = 100;
+
+function oneLine(command: string): string {
+	const line = command.trim().replaceAll(/\s+/g, " ");
+	return line.length > MAX_COMMAND ? `${line.slice(0, MAX_COMMAND)}…` : line;
 }
 
 function count(number: number, what: string): string | null {

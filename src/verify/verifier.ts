@@ -1,5 +1,5 @@
 import { RolloutError, within } from "../errors.ts";
-import type { CommandResult } from "../model/event.ts";
+import { type CommandResult, toStart } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
 import { type BoxFile, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
@@ -10,13 +10,15 @@ import type { Verify } from "./verify.ts";
 const MAX_REWARD_BYTES = 64 * 1024;
 
 /** Stages the hidden tests only now, gives the verifier an empty reward folder, runs its commands, reads the reward. */
-export const verify: Verify = async (task, clean, { signal, onResult }) =>
+export const verify: Verify = async (task, clean, { signal, onStart, onResult }) =>
 	await within("verifier", "verifier_failed", async () => {
 		const at = (path: string) => pathIn(clean, path);
 		await makeRoom(clean, at(TESTS_DIR), at(VERIFIER_LOG_DIR), at(WORKDIR), signal);
 		await stageFiles(clean, task.tests, at(TESTS_DIR));
 		const results: CommandResult[] = [];
-		for (const command of verifyCommands(task)) {
+		const commands = verifyCommands(task);
+		for (const [index, command] of commands.entries()) {
+			onStart?.(toStart(command, index, commands.length));
 			const result = await runCommand(clean, command, {
 				cwd: at(WORKDIR),
 				timeoutMs: task.clocks.verifyS * 1000,

@@ -1,4 +1,4 @@
-import type { CommandResult } from "../model/event.ts";
+import type { CommandResult, toStart } from "../model/event.ts";
 import type { Task } from "../model/task.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 
@@ -17,5 +17,9 @@ export interface Verdict {
 export type Verify = (
 	task: Task,
 	clean: Sandbox,
-	options: { signal: AbortSignal; onResult: (result: CommandResult) => void },
+	options: {
+		signal: AbortSignal;
+		onStart?: (start: ReturnType<typeof toStart>) => void;
+		onResult: (result: CommandResult) => void;
+	},
 ) => Promise<Verdict>;

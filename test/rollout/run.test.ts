@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import type { Agent, BootedAgent } from "../../src/agent/agent.ts";
 import { RolloutError } from "../../src/errors.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import type { ReadyBox } from "../../src/rollout/ready-box.ts";
@@ -188,6 +189,78 @@ test("an abort that comes while the agent is starting is an abort", async () => 
 	const end = await stage.play(task({ clocks }), { stop: stop.signal });
 	expect(end).toMatchObject({ outcome: "aborted", failure: null, reward: null });
 });
+
+test("each setup and verify command and the teardown are told when they begin", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer"));
+	await stage.play(task({ setup: ["true", "echo two"], verify: ["grep -q 42 answer"], clocks }));
+	const told = (await eventsOf(stage)).filter(({ type }) => /^(setup|verify|teardown)-/.test(type));
+	expect(told).toMatchObject([
+		{ type: "setup-start", step: 1, of: 2, cmd: "true" },
+		{ type: "setup-end" },
+		{ type: "setup-start", step: 2, of: 2, cmd: "echo two" },
+		{ type: "setup-end" },
+		{ type: "verify-start", step: 1, of: 1, cmd: "grep -q 42 answer" },
+		{ type: "verify-end" },
+		{ type: "teardown-start" },
+	]);
+});
+
+test("what staging, gateway and agent said is kept, and the agent's events are left in its box", async () => {
+	const agent = scriptAgent("echo 42 > answer");
+	const telling: Agent = {
+		...agent,
+		async boot(...args) {
+			const booted = await agent.boot(...args);
+			const open: BootedAgent["open"] = async (directory) => {
+				const conversation = await booted.open(directory);
+				return changed(conversation, {
+					subscribe(handler) {
+						handler({ type: "agent-event", name: "file.edited", properties: { file: "answer" } });
+						return conversation.subscribe(handler);
+					},
+				});
+			};
+			return { ...booted, open, logTail: async () => "a word on stderr" };
+		},
+	};
+	await using stage = await openStage(telling);
+	const events = "/home/user/logs/agent/opencode.jsonl";
+	const end = await stage.play(
+		task({ setup: ["echo made"], artifacts: [events], verify: [`grep -q file.edited ${events}`], clocks }),
+	);
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+	const logs = await logsOf(stage);
+	expect(logs.install).toMatch(
+		/local box \S+ is open\n.*setup 1\/1: echo made\n.*made\n\[exit code 0 after/s,
+	);
+	expect(logs.agent).toMatch(/"type":"file.edited".*\na word on stderr$/s);
+	expect(logs.gateway).toMatch(/the agent has ended: completed/);
+});
+
+test("a rollout that failed early leaves its logs, too", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const end = await stage.play(task({ setup: ["echo half; echo broken >&2; exit 3"], clocks }));
+	expect(end).toMatchObject({ outcome: "failed", failure: { code: "setup_failed" } });
+	expect((await logsOf(stage)).install).toMatch(
+		/half\nbroken\n\[exit code 3 after.*failed: task\/setup_failed/s,
+	);
+});
+
+async function eventsOf(stage: Stage) {
+	const { items } = await stage.store.list({}, { limit: 1 });
+	return await stage.store.events(items[0]!.id, { after: 0, limit: 1_000 });
+}
+
+async function logsOf(stage: Stage) {
+	const { items } = await stage.store.list({}, { limit: 1 });
+	const read = async (name: "install.log" | "gateway.log" | "agent.log") =>
+		String(await stage.store.getBlob(items[0]!.id, name));
+	return {
+		install: await read("install.log"),
+		gateway: await read("gateway.log"),
+		agent: await read("agent.log"),
+	};
+}
 
 test("an abort during setup is an abort, not a failed setup", async () => {
 	await expectAborted({ setup: ["true", "sleep 60"] }, "setup-end");

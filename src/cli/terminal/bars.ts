@@ -48,11 +48,15 @@ function barOf(row: Row, view: { now: number; nameWidth: number; columns: number
 	const at = Math.max(0, STEPS.indexOf(row.phase));
 	const bar = "▰".repeat(at + 1) + "▱".repeat(STEPS.length - at - 1);
 	const name = pad(cut(oneLine(row.name), view.nameWidth), view.nameWidth);
+	const spent = [
+		pad(plural(row.calls + (row.calling ? 1 : 0), "call"), 9, "left"),
+		pad(`${showCount(row.promptTokens)} + ${showCount(row.completionTokens)} tokens`, 22, "left"),
+	];
 	const figures = [
 		pad(row.phase, 7),
 		pad(showSeconds(elapsedS(row, view.now)), 9, "left"),
-		pad(plural(row.calls + (row.calling ? 1 : 0), "call"), 9, "left"),
-		pad(`${showCount(row.promptTokens)} + ${showCount(row.completionTokens)} tokens`, 22, "left"),
+		// While a command of the task runs, which one is worth more than what the model cost so far.
+		...(row.step === null ? spent : [` ${oneLine(row.step)}`]),
 	];
 	if (row.attempt > 1) figures.push(`attempt ${row.attempt}`);
 	const room = view.columns - 1 - 2 - view.nameWidth - 2 - STEPS.length - 2;

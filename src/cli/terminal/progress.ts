@@ -6,6 +6,8 @@ export interface Row {
 	readonly id: string;
 	readonly name: string;
 	readonly phase: Phase;
+	/** What runs in it just now, where that is known: `2/5: pip install …`. */
+	readonly step: string | null;
 	readonly attempt: number;
 	/** Milliseconds since the epoch; null while it waits in the queue. */
 	readonly startedAt: number | null;
@@ -25,6 +27,7 @@ export function newRow(id: string, name: string): Row {
 		id,
 		name,
 		phase: "queued",
+		step: null,
 		attempt: 0,
 		startedAt: null,
 		endedAt: null,
@@ -44,7 +47,15 @@ export function advance(row: Row, event: RolloutEvent): Row {
 			// A new attempt counts from the beginning, as its result will.
 			return { ...newRow(row.id, row.name), attempt: event.attempt, phase: "create", startedAt: event.at };
 		case "phase-start":
-			return { ...row, phase: event.phase };
+			return { ...row, phase: event.phase, step: null };
+		case "setup-start":
+		case "verify-start":
+			return { ...row, step: `${event.step}/${event.of}: ${event.cmd}` };
+		case "setup-end":
+		case "verify-end":
+			return { ...row, step: null };
+		case "teardown-start":
+			return { ...row, step: "closing its boxes" };
 		case "call-start":
 			return { ...row, calling: true };
 		case "call-end":
@@ -61,6 +72,7 @@ export function advance(row: Row, event: RolloutEvent): Row {
 			return {
 				...row,
 				phase: "done",
+				step: null,
 				calling: false,
 				endedAt: event.at,
 				outcome: event.outcome,
