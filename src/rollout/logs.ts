@@ -18,39 +18,15 @@ export class RolloutLogs {
 	#isAgentsTurn = false;
 
 	note(event: EventBody, at: number): void {
-		switch (event.type) {
-			case "phase-start":
-				this.#isAgentsTurn ||= event.phase === "agent";
-				return this.#installed(at, `phase ${event.phase}`);
-			case "sandbox-open":
-				return this.#installed(
-					at,
-					`${event.warm ? "warm" : "new"} ${event.backend} box ${event.sandboxId} is open`,
-				);
-			case "setup-start":
-				return this.#installed(at, `setup ${event.step}/${event.of}: ${event.cmd}`);
-			case "setup-end": {
-				const { exitCode, durationS, stdout, stderr } = event.result;
-				const said = `${stdout}${stderr}`.trimEnd();
-				return this.#installed(at, `${said}\n[exit code ${exitCode} after ${durationS} s]`);
-			}
-			case "call-start":
-				return line(this.#gateway, at, `call ${event.index} (${event.purpose}) begins`);
-			case "call-end": {
-				const { index, finishReason, promptTokens, completionTokens, latencyMs, error } = event.call;
-				const end = error === null ? `ends: ${finishReason}` : `fails: ${error.code}: ${error.message}`;
-				const cost = `${promptTokens} + ${completionTokens} tokens, ${Math.round(latencyMs)} ms`;
-				return line(this.#gateway, at, `call ${index} ${end}, ${cost}`);
-			}
-			case "agent-event":
-				return this.#agentEvents.add(
-					`${JSON.stringify({ at, type: event.name, properties: event.properties })}\n`,
-				);
-			case "agent-end":
-				return line(this.#gateway, at, `the agent has ended: ${event.outcome}`);
-			case "note":
-				return this.#installed(at, event.text);
+		if (event.type === "phase-start") this.#isAgentsTurn ||= event.phase === "agent";
+		if (event.type === "agent-event") {
+			const { name: type, properties } = event;
+			this.#agentEvents.add(`${JSON.stringify({ at, type, properties })}\n`);
 		}
+		const installed = installLine(event);
+		if (installed !== null) this.#installed(at, installed);
+		const relayed = gatewayLine(event);
+		if (relayed !== null) line(this.#gateway, at, relayed);
 	}
 
 	/** What the agent's program wrote to its standard error. */
@@ -84,6 +60,26 @@ export class RolloutLogs {
 	#installed(at: number, text: string): void {
 		if (!this.#isAgentsTurn) line(this.#install, at, text);
 	}
+}
+
+function installLine(event: EventBody): string | null {
+	if (event.type === "phase-start") return `phase ${event.phase}`;
+	if (event.type === "sandbox-open")
+		return `${event.warm ? "warm" : "new"} ${event.backend} box ${event.sandboxId} is open`;
+	if (event.type === "setup-start") return `setup ${event.step}/${event.of}: ${event.cmd}`;
+	if (event.type === "note") return event.text;
+	if (event.type !== "setup-end") return null;
+	const { exitCode, durationS, stdout, stderr } = event.result;
+	return `${`${stdout}${stderr}`.trimEnd()}\n[exit code ${exitCode} after ${durationS} s]`;
+}
+
+function gatewayLine(event: EventBody): string | null {
+	if (event.type === "call-start") return `call ${event.index} (${event.purpose}) begins`;
+	if (event.type === "agent-end") return `the agent has ended: ${event.outcome}`;
+	if (event.type !== "call-end") return null;
+	const { index, finishReason, promptTokens, completionTokens, latencyMs, error } = event.call;
+	const end = error === null ? `ends: ${finishReason}` : `fails: ${error.code}: ${error.message}`;
+	return `call ${index} ${end}, ${promptTokens} + ${completionTokens} tokens, ${Math.round(latencyMs)} ms`;
 }
 
 function line(log: LogTail, at: number, text: string): void {

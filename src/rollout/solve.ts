@@ -79,7 +79,7 @@ export async function solve(
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
 	onLastWord();
-	await keepEvidence(rollout, ready, conversation, transcript, deps, record);
+	await keepEvidence(rollout, ready, conversation, transcript, record);
 }
 
 const NEVER_BEGAN: WorkEnd = { outcome: "aborted", exitCode: null, error: null };
@@ -215,7 +215,6 @@ async function keepEvidence(
 	ready: ReadyBox,
 	conversation: Conversation | null,
 	transcript: Transcript,
-	deps: Deps,
 	record: RolloutRecord,
 ): Promise<void> {
 	const ms = rollout.request.task.clocks.teardownS * 1000;
