@@ -191,6 +191,7 @@ export class ServeKeeper implements AsyncDisposable {
 		if (await server.isAlive()) {
 			this.#server = server;
 			this.#state = "running";
+			server.log.keepSmall();
 			void this.#watch(server);
 			return server;
 		}
@@ -228,9 +229,10 @@ export class ServeKeeper implements AsyncDisposable {
 	/** A connection made before this line would never be answered. */
 	async #untilListening(server: Launched, deadline: number): Promise<void> {
 		for (;;) {
-			const found = /listening on (http:\/\/\S+)/.exec(await server.log.tail());
+			const found = await server.log.find(/listening on (http:\/\/\S+)\s/);
 			if (found) {
 				server.baseUrl = found[1]!.replace(/\/$/, "");
+				server.log.keepSmall();
 				return;
 			}
 			await this.#requireAlive(server, deadline, "it did not listen");

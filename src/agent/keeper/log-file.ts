@@ -5,6 +5,8 @@ const MAX_BYTES = 10 * 1024 * 1024;
 const KEPT = 3;
 const ROTATE_EVERY_MS = 1_000;
 const TAIL_BYTES = 64 * 1024;
+const PIECE_BYTES = 256 * 1024;
+const OVERLAP_BYTES = 1024;
 
 /**
  * The log of a kept server, which writes it by itself: a pipe would block it, or fill our memory. Grows to 10 MB, three older ones
@@ -14,10 +16,11 @@ export class LogFile implements AsyncDisposable {
 	readonly #path: string;
 	readonly #file: FileHandle;
 	readonly #maxBytes: number;
-	readonly #timer: NodeJS.Timeout;
+	#timer: NodeJS.Timeout | undefined;
 	#rotating: Promise<void> = Promise.resolve();
 	/** Where what is said from now on begins; rotation moves it to the front. */
 	#start: number;
+	#searched: number;
 
 	static async open(path: string, maxBytes = MAX_BYTES): Promise<LogFile> {
 		const { O_APPEND, O_CREAT, O_RDWR, O_NOFOLLOW } = constants;
@@ -30,8 +33,24 @@ export class LogFile implements AsyncDisposable {
 		this.#file = file;
 		this.#maxBytes = maxBytes;
 		this.#start = start;
-		this.#timer = setInterval(() => void this.rotate(), ROTATE_EVERY_MS);
-		this.#timer.unref();
+		this.#searched = start;
+	}
+
+	/** From now on it is kept small; before, nothing may get lost that somebody looks for. */
+	keepSmall(): void {
+		this.#timer ??= setInterval(() => void this.rotate(), ROTATE_EVERY_MS).unref();
+	}
+
+	/** Looks for it in what was said since the last look, however much that is. */
+	async find(pattern: RegExp): Promise<RegExpExecArray | null> {
+		for (;;) {
+			const piece = Buffer.alloc(PIECE_BYTES);
+			const { bytesRead } = await this.#file.read(piece, 0, PIECE_BYTES, this.#searched);
+			const found = pattern.exec(piece.subarray(0, bytesRead).toString("utf8"));
+			if (found !== null || bytesRead < PIECE_BYTES) return found;
+			// What is looked for may lie across the cut.
+			this.#searched += PIECE_BYTES - OVERLAP_BYTES;
+		}
 	}
 
 	/** For a child to write to; appends wherever the end is. */

@@ -29,7 +29,14 @@ export class Subscription implements Disposable {
 		limits: QueueLimits = QUEUE_LIMITS,
 	) {
 		this.#handler = handler;
-		this.#onError = onError;
+		// Told once: the telling may reach the same handler.
+		let hasFailed = false;
+		this.#onError = (error) => {
+			if (!hasFailed) {
+				hasFailed = true;
+				onError(error);
+			}
+		};
 		this.#limits = limits;
 	}
 
