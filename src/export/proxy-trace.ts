@@ -24,6 +24,7 @@ function toProxyTraceRecord(rollout: Rollout, call: ModelCall) {
 		logprobs: turn.completion_tokens.map((token, position) => ({
 			token,
 			logprob: turn.per_token_logps[position]!,
+			...(call.alternatives ? { top_logprobs: call.alternatives[position] ?? [] } : {}),
 		})),
 		prompt_token_ids: turn.prompt_token_ids,
 		completion_tokens: turn.completion_tokens,

@@ -65,6 +65,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		completionIds: tokens?.ids ?? [],
 		completionTexts: tokens?.texts ?? [],
 		logprobs: tokens?.logprobs ?? [],
+		...(tokens?.alternatives.some((list) => list.length > 0) ? { alternatives: tokens.alternatives } : {}),
 		invalidTokens: tokens?.invalid ?? [],
 		complete: ending.complete,
 		upstreamStatus: draft.upstreamStatus,

@@ -8,6 +8,10 @@ export const Usage = z
 	.meta({ id: "Usage" });
 export type Usage = z.infer<typeof Usage>;
 
+/** A token that could have been sampled instead. Of the sampled one too, where the engine lists it. */
+export const Alternative = z.object({ token: z.string(), logprob: z.number() }).meta({ id: "Alternative" });
+export type Alternative = z.infer<typeof Alternative>;
+
 /**
  * One request/response with the model. `completionIds`, `completionTexts` and `logprobs` have one entry for each sampled
  * token or are empty when the engine did not hand them out; `flags` says where an entry is not to be trusted.
@@ -47,6 +51,10 @@ export const ModelCall = z
 		completionIds: z.array(z.int()),
 		completionTexts: z.array(z.string()),
 		logprobs: z.array(z.number()),
+		alternatives: z
+			.array(z.array(Alternative))
+			.optional()
+			.describe("For each sampled token the likeliest others; only when `topLogprobs` asked for them"),
 		invalidTokens: z.array(z.int()).describe("Positions whose logprob is a sentinel or was clamped"),
 		complete: z.boolean().describe("The engine finished and the agent got all of it"),
 		upstreamStatus: z.int().nullable(),

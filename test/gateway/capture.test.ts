@@ -1,5 +1,8 @@
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { ServedWeights } from "../../src/gateway/weights.ts";
+import { Sampling } from "../../src/model/request.ts";
+import { readCalls, TraceWriter } from "../../src/store/trace/trace-log.ts";
 import { NEUTRAL } from "../export/calls.ts";
 import { HELLO, json, PROMPT_IDS, sglangBody, stream, streams } from "../fakes/replies.ts";
 import { CHAT, openStation } from "./station.ts";
@@ -76,6 +79,24 @@ test("a call knows its weights: the engine's word, else the trainer's at its sta
 	await using other = station.open({ endpoint, boxId: "box_2" });
 	await station.ask(other.key);
 	expect(station.calls.map((call) => call.weightVersions)).toEqual([undefined, ["11", "12"], ["7"]]);
+});
+
+test("alternatives are kept token by token when they were asked for, and survive the log", async () => {
+	const others = [
+		{ token: "Hel", logprob: -0.25 },
+		{ token: "Ha", logprob: -1.2345678 },
+	];
+	const withOthers = streams.vllm().replace('"top_logprobs":[]', `"top_logprobs":${JSON.stringify(others)}`);
+	await using station = await openStation(stream(withOthers));
+	await using tap = station.open({ sampling: Sampling.parse({ topLogprobs: 2 }) });
+	await station.ask(tap.key);
+	expect(station.upstream.received[0]!.body.top_logprobs).toBe(2);
+	const alternatives = [[others[0], { token: "Ha", logprob: -1.23457 }], [], []];
+	expect(station.calls[0]!.alternatives).toEqual(alternatives);
+	const log: Uint8Array[] = [];
+	await new TraceWriter(async (bytes) => void log.push(bytes)).write(station.calls[0]!);
+	const [read] = await Array.fromAsync(readCalls(() => Readable.from(log)));
+	expect(read?.alternatives).toEqual(alternatives);
 });
 
 test("what the gateway asked for on its own account does not reach the agent", async () => {

@@ -1,3 +1,4 @@
+import type { Alternative } from "../../model/call.ts";
 import { UpstreamFault } from "../upstream/fault.ts";
 import { isObject, type JsonObject, toArray } from "./protocol.ts";
 
@@ -6,6 +7,8 @@ const SENTINEL = -9999;
 
 /** Of one answer. An endpoint is anybody's, and a token takes little to send and much to keep. */
 const MAX_TOKENS = 4_000_000;
+const MAX_ALTERNATIVES = 20;
+const MAX_TEXT = 200;
 
 /** The sampled tokens as columns of equal length, or empty columns where the engine hands nothing out. */
 export class TokenColumns {
@@ -14,6 +17,8 @@ export class TokenColumns {
 	readonly texts: string[] = [];
 	readonly logprobs: number[] = [];
 	readonly invalid: number[] = [];
+	/** What could have been sampled instead, one list for each logprob. */
+	readonly alternatives: Alternative[][] = [];
 
 	#hasLogprobs = false;
 
@@ -36,6 +41,7 @@ export class TokenColumns {
 		this.logprobs.length = 0;
 		this.texts.length = 0;
 		this.invalid.length = 0;
+		this.alternatives.length = 0;
 	}
 
 	#addEntry(entry: JsonObject): void {
@@ -44,5 +50,17 @@ export class TokenColumns {
 		if (!isValid) this.invalid.push(this.logprobs.length);
 		this.logprobs.push(isValid ? value : SENTINEL);
 		this.texts.push(typeof entry.token === "string" ? entry.token : "");
+		this.alternatives.push(toAlternatives(entry.top_logprobs));
 	}
+}
+
+/** Six digits are what a float of the engine holds; the rest would fill the disk. */
+function toAlternatives(entries: unknown): Alternative[] {
+	return toArray(entries)
+		.slice(0, MAX_ALTERNATIVES)
+		.flatMap((entry) =>
+			isObject(entry) && typeof entry.token === "string" && typeof entry.logprob === "number"
+				? [{ token: entry.token.slice(0, MAX_TEXT), logprob: Number(entry.logprob.toPrecision(6)) }]
+				: [],
+		);
 }
