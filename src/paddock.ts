@@ -8,6 +8,7 @@ import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
 import type { Store } from "./store/store.ts";
+import { keeping } from "./verbs/credentials.ts";
 import { reading } from "./verbs/read.ts";
 import { steering } from "./verbs/steer.ts";
 import { submitting } from "./verbs/submit.ts";
@@ -48,6 +49,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...read,
 		...tracing(store, read),
 		...steering(store, queue, read),
+		...keeping(store),
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);

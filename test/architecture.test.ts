@@ -20,6 +20,7 @@ const STAGES = [
 	"conversation",
 	"verify",
 	"store",
+	"credential",
 	"queue",
 	"export",
 ];
@@ -34,6 +35,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	conversation: ["model", "agent/agent.ts"],
 	verify: ["model", "sandbox/sandbox.ts"],
 	store: ["model"],
+	credential: ["model", "store/credentials.ts"],
 	queue: [
 		"model",
 		"store/store.ts",

@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.ts";
+import type { Credential } from "../model/credential.ts";
 import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
 import { isClosedAddress } from "./upstream/addresses.ts";
 
@@ -6,7 +7,7 @@ const MAX_URL = 2048;
 
 type Environment = Record<string, string | undefined>;
 type ResolvableSpec = Exclude<EndpointSpec, { type: "policy" }>;
-type NamedSpec = Extract<EndpointSpec, { type: "named" }>;
+export type NamedSpec = Extract<EndpointSpec, { type: "named" }>;
 
 /** The built-in scripted model needs no URL; the rollout stage hands it to the policy server. */
 export const SCRIPTED = "scripted";
@@ -61,6 +62,47 @@ const ENTRIES: readonly Entry[] = [
 ];
 
 export const ENDPOINT_NAMES: readonly string[] = [...ENTRIES.map((entry) => entry.name), SCRIPTED];
+
+/** `cred:<label>` is an endpoint whose key is a stored credential. */
+const CREDENTIAL = /^cred:(.+)$/;
+
+/** The credential that the endpoint asks for, if it asks for one. It brings its own address and key. */
+export function credentialOf(spec: EndpointSpec): string | null {
+	const label = spec.type === "named" ? CREDENTIAL.exec(spec.name)?.[1] : undefined;
+	if (label === undefined || spec.type !== "named") return null;
+	for (const [argument, value] of [
+		["base_url", spec.baseUrl],
+		["api_key", spec.apiKey],
+	] as const)
+		if (present(value) !== undefined)
+			throw new UsageError(
+				`endpoint "${spec.name}" is a stored credential: leave out ${argument}`,
+				"endpoint_conflict",
+			);
+	return label;
+}
+
+/** A stored API key as an endpoint; what the caller says of the model goes before what is stored. */
+export function resolveCredential(
+	spec: NamedSpec,
+	{ label, endpoint }: Credential,
+	secret: string,
+): Endpoint {
+	if (endpoint === null)
+		throw new UsageError(
+			`the credential ${label} is a login of the agent's own: no endpoint can carry it`,
+			"endpoint_not_configured",
+		);
+	return {
+		name: spec.name,
+		baseUrl: normaliseBaseUrl(endpoint.baseUrl, "base_url"),
+		model: present(spec.model) ?? endpoint.model,
+		apiKey: checkedKey(secret, "the stored key")!,
+		dialect: spec.dialect ?? endpoint.dialect,
+		...(spec.logprobsMode === undefined ? {} : { logprobsMode: spec.logprobsMode }),
+		disableThinking: false,
+	};
+}
 
 /** Each field: what the caller said, else the environment, else the default. `"policy"` stands for the scripted model. */
 export function resolveEndpoint(spec: ResolvableSpec, env: Environment): Endpoint | "policy" {
@@ -246,7 +288,7 @@ function findEntry(name: string): Entry {
 	const entry = ENTRIES.find((candidate) => candidate.name === name);
 	if (entry !== undefined) return entry;
 	throw new UsageError(
-		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog: use one of ${ENDPOINT_NAMES.join(", ")}, or pass base_url, api_key and model`,
+		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog: use one of ${ENDPOINT_NAMES.join(", ")} or cred:<label>, or pass base_url, api_key and model`,
 		"unknown_endpoint",
 	);
 }

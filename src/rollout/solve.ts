@@ -39,7 +39,7 @@ export async function solve(
 	const { request } = rollout;
 	const halt = new HaltSwitch();
 	let hasActed = false;
-	using cast = await castEndpoint(rollout, deps);
+	await using cast = await castEndpoint(rollout, deps);
 	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
 	await using tap = deps.gateway.openTap({
 		rolloutId: rollout.id,
@@ -62,6 +62,7 @@ export async function solve(
 	// Whatever halts it, the engine stops generating at once; the agent's own end and the evidence may take their time.
 	void halt.halted.then(() => tap.revoke());
 	using _abort = halt.on(signal, { type: "aborted" });
+	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
 	using _clock = halt.on(AbortSignal.timeout(toTimerMs(request.task.clocks.agentS * 1000)), {
 		type: "timeout",
 	});
@@ -88,6 +89,13 @@ const BOX_LOST: Failure = {
 	boundary: "sandbox",
 	code: "sandbox_lost",
 	message: "the box died while the agent worked",
+	retryable: true,
+};
+
+const CREDENTIAL_LOST: Failure = {
+	boundary: "provider",
+	code: "credential_lost",
+	message: "the hold on the endpoint's credential could not be renewed, or another has taken it",
 	retryable: true,
 };
 

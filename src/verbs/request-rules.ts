@@ -1,7 +1,7 @@
 import { isAbsolute } from "node:path";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import { resolveEndpoint } from "../gateway/catalog.ts";
+import { credentialOf, resolveEndpoint } from "../gateway/catalog.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { requirePolicy } from "../policy/names.ts";
@@ -41,7 +41,7 @@ export function requireModest(requests: readonly RolloutRequest[], n: number): v
 
 function requireEndpoint(endpoint: EndpointSpec, config: Config): void {
 	if (endpoint.type !== "policy") {
-		resolveEndpoint(endpoint, config.env);
+		if (credentialOf(endpoint) === null) resolveEndpoint(endpoint, config.env);
 		return;
 	}
 	requirePolicy(endpoint.policy);

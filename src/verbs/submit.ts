@@ -6,6 +6,7 @@ import type { Batch, Group } from "../model/rollout.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { NewRollout, Store, Submission } from "../store/store.ts";
 import { Admission } from "./admission.ts";
+import { requireCredentials } from "./credentials.ts";
 import { requireAcceptable, requireModest } from "./request-rules.ts";
 import { requireStorable } from "./storable-text.ts";
 import type { Submitting } from "./verbs.ts";
@@ -31,6 +32,7 @@ export function submitting(config: Config, store: Store, queue: Queue): Submitti
 		async submit(request, { n = 1, group = n > 1, idempotencyKey } = {}) {
 			requireModest([request], n);
 			requireAcceptable(request, config);
+			await requireCredentials([request], store);
 			requireStorable(idempotencyKey, "idempotencyKey");
 			const groups = group ? [newGroup(request, n, null)] : [];
 			const rollouts = repeat(request, n, groups[0]?.id);
@@ -41,6 +43,7 @@ export function submitting(config: Config, store: Store, queue: Queue): Submitti
 			if (requests.length === 0) throw new UsageError("a batch needs at least one task", "empty_batch");
 			requireModest(requests, n);
 			for (const request of requests) requireAcceptable(request, config);
+			await requireCredentials(requests, store);
 			requireStorable({ labels, idempotencyKey }, "batch");
 			const batch: Batch = { id: newId("ba"), size: requests.length * n, createdAt: Date.now(), labels };
 			const groups = requests.map((request) => newGroup(request, n, batch.id));

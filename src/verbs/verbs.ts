@@ -5,6 +5,8 @@ import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../ex
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Command } from "../model/command.ts";
+import type { Credential } from "../model/credential.ts";
+import type { DialectName } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
@@ -18,7 +20,7 @@ import type { AbortTarget, GroupSummary, Page, RolloutFilter } from "../store/st
  * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back; there
  * is nothing else to call. Bad input throws UsageError; an unknown id gives null, or nothing.
  */
-export interface Paddock extends Submitting, Reading, Tracing, Steering, Machinery, AsyncDisposable {
+export interface Paddock extends Submitting, Reading, Tracing, Steering, Keeping, Machinery, AsyncDisposable {
 	readonly config: Config;
 }
 
@@ -95,6 +97,26 @@ export interface Steering {
 	abort(target: AbortTarget): Promise<string[]>;
 	/** False when the rollout is unknown or has ended. */
 	command(id: string, command: Command): Promise<boolean>;
+}
+
+/** Stored credentials. No verb hands out a secret. */
+export interface Keeping {
+	credentials(): Promise<Credential[]>;
+	credential(label: string): Promise<Credential | null>;
+	/** An API key, usable at once as the endpoint `cred:<label>` on every surface. */
+	addApiKey(key: {
+		label: string;
+		apiKey: string;
+		baseUrl: string;
+		model: string;
+		dialect?: DialectName | undefined;
+		/** How many rollouts may use it at once. */
+		capacity?: number | undefined;
+	}): Promise<Credential>;
+	/** False when there is none; refused while it is in use, unless forced. */
+	removeCredential(label: string, options: { force: boolean }): Promise<boolean>;
+	/** Puts a new master key in the old one's place. */
+	rotateKey(): Promise<void>;
 }
 
 /** Who runs agents, and with what. */
