@@ -1,4 +1,4 @@
-import { answerPermission, answerQuestion, sendMessage } from "./commands.ts";
+import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "./commands.ts";
 import {
 	abortBatch,
 	abortGroup,
@@ -50,6 +50,7 @@ export const routes: readonly Route[] = [
 	sendMessage,
 	answerPermission,
 	answerQuestion,
+	interruptRollout,
 	listGroups,
 	getGroup,
 	abortGroup,

@@ -21,6 +21,20 @@ export const sendMessage = route({
 	refusals,
 });
 
+export const interruptRollout = route({
+	name: "interruptRollout",
+	method: "post",
+	path: `${API}/rollouts/{id}/interrupt`,
+	tag,
+	summary: "Stop what the agent is doing; with a text it goes on from there, without one its work is over",
+	params: IdParams,
+	body: z
+		.strictObject({ text: z.string().min(1).max(1_000_000).optional(), by })
+		.meta({ id: "RolloutInterrupt" }),
+	reply: Accepted,
+	refusals,
+});
+
 export const answerPermission = route({
 	name: "answerPermission",
 	method: "post",

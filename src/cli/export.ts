@@ -36,6 +36,10 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			help: "only samples of these weights, as the engine or the trainer named them",
 		},
 		"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
+		interventions: {
+			value: "<what>",
+			help: "calls after a person steered: keep (default), mask, drop",
+		},
 		"include-untrainable": { help: "also samples whose tokens are not proven; each row says so" },
 	},
 	examples: [
@@ -59,6 +63,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		const report = await paddock.export(selection, format, out ?? process.stdout, {
 			signal: stop.signal,
 			includeUntrainable: args.has("include-untrainable"),
+			interventions: args.choice("interventions", ["keep", "mask", "drop"]),
 			minReward,
 			weights: args.text("weights")?.split(","),
 		});

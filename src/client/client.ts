@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { answerPermission, answerQuestion, sendMessage } from "../api/commands.ts";
+import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "../api/commands.ts";
 import {
 	abortBatch,
 	abortGroup,
@@ -131,6 +131,8 @@ function commands(options: ClientOptions) {
 			callRoute(options, sendMessage, { params: { id }, body: { text, by } }),
 		answerPermission: (id: string, requestId: string, body: BodyInput<typeof answerPermission>) =>
 			callRoute(options, answerPermission, { params: { id, requestId }, body }),
+		interrupt: (id: string, body: BodyInput<typeof interruptRollout>) =>
+			callRoute(options, interruptRollout, { params: { id }, body }),
 		answerQuestion: (id: string, requestId: string, body: BodyInput<typeof answerQuestion>) =>
 			callRoute(options, answerQuestion, { params: { id, requestId }, body }),
 	};

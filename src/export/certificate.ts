@@ -1,6 +1,7 @@
 import type { ModelCall, Purpose } from "../model/call.ts";
+import { type Intervention, isSteering } from "../model/intervention.ts";
 import type { Rollout } from "../model/rollout.ts";
-import type { Break, Certificate } from "../model/sample.ts";
+import type { Break, Certificate, InterventionHandling } from "../model/sample.ts";
 import { type Fault, faultsOf, samplingOf } from "./faults.ts";
 
 /** What the rollout's own record says of its calls. */
@@ -8,10 +9,12 @@ export interface Expected {
 	calls?: number;
 	/** Why no sample may be made, whatever the tokens look like. */
 	untrainable?: string | null;
+	interventions?: readonly Intervention[];
 }
 
 export function expectedOf(rollout: Pick<Rollout, "calls" | "summary">): Expected {
-	return { calls: rollout.calls, untrainable: rollout.summary?.untrainable ?? null };
+	const { untrainable = null, interventions = [] } = rollout.summary ?? {};
+	return { calls: rollout.calls, untrainable, interventions };
 }
 
 const FULL_BREAKS = 100;
@@ -22,6 +25,7 @@ export class CertificateBuilder {
 	readonly #purposes: ReadonlySet<Purpose>;
 	readonly #expected: Expected;
 	readonly #assumedMode: string | undefined;
+	readonly #handling: InterventionHandling;
 	readonly #calls = { main: 0, subagent: 0, title: 0, compaction: 0 };
 	readonly #tokens = { captured: 0, billed: 0, sentinels: 0 };
 	#incomplete = 0;
@@ -40,7 +44,11 @@ export class CertificateBuilder {
 	/** Faults of trained calls: how many calls have one, and the first in words. */
 	readonly #faults = new Map<Fault["kind"], { count: number; first: string }>();
 
-	constructor(purposes: ReadonlySet<Purpose>, options: { expected?: Expected; logprobsMode?: string }) {
+	constructor(
+		purposes: ReadonlySet<Purpose>,
+		options: { expected?: Expected; logprobsMode?: string; interventions?: InterventionHandling },
+	) {
+		this.#handling = options.interventions ?? "keep";
 		this.#purposes = purposes;
 		this.#expected = options.expected ?? {};
 		this.#assumedMode = options.logprobsMode;
@@ -71,11 +79,12 @@ export class CertificateBuilder {
 	finish(found: { samples: number; trainedTokens: number; mainTokens: number }): Certificate {
 		const { samples, trainedTokens, mainTokens } = found;
 		const reasons = this.#reasons(trainedTokens);
+		const interventions = countInterventions(this.#expected.interventions ?? [], this.#handling);
 		return {
 			version: 1,
 			trainable: reasons.length === 0,
 			reasons,
-			notes: [...shareNote(mainTokens, trainedTokens), ...this.#notes()],
+			notes: [...shareNote(mainTokens, trainedTokens), ...this.#notes(), ...interventionNote(interventions)],
 			calls: { ...this.#calls },
 			completeness: {
 				capturedTokens: this.#tokens.captured,
@@ -87,6 +96,7 @@ export class CertificateBuilder {
 			sentinels: this.#tokens.sentinels,
 			continuity: { samples, breaks: this.#breakCounts, firstBreaks: this.#breaks },
 			trainedTokens,
+			...(interventions === null ? {} : { interventions }),
 			mainShare: trainedTokens === 0 ? 0 : mainTokens / trainedTokens,
 			engines: [...this.#engines],
 			models: [...this.#models],
@@ -161,6 +171,33 @@ export class CertificateBuilder {
 		if (this.#engines.size === 0) notes.push("the engine did not say its name");
 		return [...notes, ...[...this.#losses].map((loss) => `lost on the way: ${loss}`)];
 	}
+}
+
+type Interventions = NonNullable<Certificate["interventions"]>;
+
+function countInterventions(
+	interventions: readonly Intervention[],
+	handling: InterventionHandling,
+): Interventions | null {
+	if (interventions.length === 0) return null;
+	const kinds: Record<string, number> = {};
+	for (const { kind } of interventions) kinds[kind] = (kinds[kind] ?? 0) + 1;
+	return { count: interventions.length, kinds, firstCall: steeredFrom(interventions), handling };
+}
+
+/** From which call on a person had a hand in it. */
+export function steeredFrom(interventions: readonly Intervention[]): number | null {
+	return interventions.find(isSteering)?.call ?? null;
+}
+
+function interventionNote(interventions: Interventions | null): string[] {
+	if (interventions === null) return [];
+	const { count, kinds, firstCall, handling } = interventions;
+	const what = Object.entries(kinds).map(([kind, times]) => `${kind}: ${times}`);
+	const times = count === 1 ? "once" : `${count} times`;
+	const done = { keep: "trained on", mask: "context only", drop: "left out" }[handling];
+	const after = firstCall === null ? "" : `; calls from ${firstCall} on came after it and are ${done}`;
+	return [`people intervened ${times} (${what.join(", ")})${after}`];
 }
 
 /** Whoever trains on one sample of a rollout should know what is lost. */

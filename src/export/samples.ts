@@ -1,13 +1,15 @@
 import type { ModelCall, Purpose } from "../model/call.ts";
-import type { Break, Certificate, Sample } from "../model/sample.ts";
+import type { Break, Certificate, InterventionHandling, Sample } from "../model/sample.ts";
 import { isMessage, type Lineage, nameOf, reasonFor, reasoningOf, toolCallsOf } from "./breaks.ts";
-import { CertificateBuilder, type Expected } from "./certificate.ts";
+import { CertificateBuilder, type Expected, steeredFrom } from "./certificate.ts";
 
 export interface SampleOptions {
 	/** Whose tokens get mask 1. Title calls never do. */
 	purposes?: Purpose[];
 	/** The engine's mode, where a call does not say: raw_logprobs or processed_logprobs. */
 	logprobsMode?: string;
+	/** What becomes of calls after a person steered; they are kept unless said otherwise. */
+	interventions?: InterventionHandling | undefined;
 	/** What the rollout's own record says, to be compared with the log. */
 	expected?: Expected;
 }
@@ -34,6 +36,9 @@ export async function toSamples(
 export class SampleBuilder {
 	readonly #purposes: Set<Purpose>;
 	readonly #certificate: CertificateBuilder;
+	readonly #handling: InterventionHandling;
+	/** Calls from this index on came after a person steered. */
+	readonly #steeredFrom: number;
 	/** The one that rested longest comes first. */
 	#branches: Branch[] = [];
 	#samples = 0;
@@ -44,7 +49,14 @@ export class SampleBuilder {
 	constructor(options: SampleOptions = {}) {
 		this.#purposes = new Set(options.purposes ?? ["main", "subagent"]);
 		this.#purposes.delete("title");
-		this.#certificate = new CertificateBuilder(this.#purposes, options);
+		const { interventions: handling = "keep", expected, logprobsMode } = options;
+		this.#certificate = new CertificateBuilder(this.#purposes, {
+			interventions: handling,
+			...(expected === undefined ? {} : { expected }),
+			...(logprobsMode === undefined ? {} : { logprobsMode }),
+		});
+		this.#handling = handling;
+		this.#steeredFrom = steeredFrom(expected?.interventions ?? []) ?? Number.POSITIVE_INFINITY;
 	}
 
 	/** Takes calls in the order in which they ended; returns the samples that are finished by now. */
@@ -54,8 +66,10 @@ export class SampleBuilder {
 		if (!this.#purposes.has(call.purpose)) return [];
 		// What was cut off, the agent never acted on: it is no part of any branch.
 		if (!call.complete || call.superseded || call.promptIds.length === 0) return [];
+		const isSteered = call.index >= this.#steeredFrom;
+		if (isSteered && this.#handling === "drop") return [];
 		const branch = this.#continued(call) ?? this.#begun(call);
-		this.#trainedTokens += extend(branch, call);
+		this.#trainedTokens += extend(branch, call, { isMasked: isSteered && this.#handling === "mask" });
 		this.#branches = [...this.#branches.filter((other) => other !== branch), branch];
 		return this.#branches.length > LIVE_BRANCHES ? this.#closed(this.#branches.shift()!) : [];
 	}
@@ -146,13 +160,13 @@ interface Branch {
 }
 
 /** Appends what is new of the prompt as context, then what the engine sampled; says how many tokens got mask 1. */
-function extend({ sample, lineage }: Branch, call: ModelCall): number {
+function extend({ sample, lineage }: Branch, call: ModelCall, { isMasked }: { isMasked: boolean }): number {
 	for (const id of call.promptIds.slice(sample.ids.length)) append(sample, id, 0, 0);
 	const start = sample.ids.length;
 	const invalid = new Set(call.invalidTokens);
 	let trained = 0;
 	call.completionIds.forEach((id, position) => {
-		const logprob = invalid.has(position) ? null : logprobAt(call, position);
+		const logprob = isMasked || invalid.has(position) ? null : logprobAt(call, position);
 		append(sample, id, logprob === null ? 0 : 1, logprob ?? 0);
 		if (logprob !== null) trained++;
 	});

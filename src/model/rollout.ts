@@ -2,6 +2,7 @@ import { z } from "zod";
 import { EndpointSpec } from "./endpoint.ts";
 import { CommandResult, Phase } from "./event.ts";
 import { Failure, Outcome } from "./failure.ts";
+import { Intervention } from "./intervention.ts";
 import { Mode, RolloutRequest, SandboxBackend } from "./request.ts";
 
 export const RolloutStatus = z.enum(["queued", "running", "done"]).meta({ id: "RolloutStatus" });
@@ -28,6 +29,10 @@ export const TraceSummary = z
 			.string()
 			.nullable()
 			.describe("Why no sample may be made of this rollout; null when the certificate decides"),
+		interventions: z
+			.array(Intervention)
+			.optional()
+			.describe("What people did while it ran, in order; the first thousand"),
 	})
 	.meta({ id: "TraceSummary" });
 export type TraceSummary = z.infer<typeof TraceSummary>;

@@ -51,6 +51,10 @@ export const Sample = z
 	.meta({ id: "Sample" });
 export type Sample = z.infer<typeof Sample>;
 
+/** What becomes of calls after a person steered: trained on like all others, context without loss, or left out. */
+export const InterventionHandling = z.enum(["keep", "mask", "drop"]).meta({ id: "InterventionHandling" });
+export type InterventionHandling = z.infer<typeof InterventionHandling>;
+
 /** What can be proven about a rollout's tokens. It fails closed: whatever cannot be shown makes it untrainable. */
 export const Certificate = z
 	.object({
@@ -75,6 +79,15 @@ export const Certificate = z
 			firstBreaks: z.array(Break).describe("The first 100 in full"),
 		}),
 		trainedTokens: z.int().describe("Tokens with mask 1"),
+		interventions: z
+			.object({
+				count: z.int(),
+				kinds: z.record(z.string(), z.int()).describe("How often each kind"),
+				firstCall: z.int().nullable().describe("Calls from this index on were steered by a person"),
+				handling: InterventionHandling,
+			})
+			.optional()
+			.describe("What people did while it ran; absent when nobody did anything"),
 		mainShare: z
 			.number()
 			.describe("The share of them in the main agent's largest sample: what a trainer gets that takes one"),

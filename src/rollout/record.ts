@@ -2,9 +2,12 @@ import { messageOf, RolloutError, toFailure } from "../errors.ts";
 import type { CallSummary } from "../model/call.ts";
 import type { CommandResult, EventBody, Phase, SetupEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
+import { type Intervention, interventionOf } from "../model/intervention.ts";
 import type { Rollout, TraceSummary } from "../model/rollout.ts";
 import type { RolloutEnd, Store } from "../store/store.ts";
 import { RolloutLogs } from "./logs.ts";
+
+const MAX_INTERVENTIONS = 1_000;
 
 /**
  * Everything that is said about one attempt while it runs. Events go to the store in order, many at a time; when the store
@@ -29,6 +32,8 @@ export class RolloutRecord {
 	readonly #agentVersion: string;
 	readonly #stop: AbortSignal;
 	readonly #startedAt = Date.now();
+	readonly #interventions: Intervention[] = [];
+	#callsBegun = 0;
 	#sealed = false;
 	#pending: EventBody[] = [];
 	#flushing: Promise<void> = Promise.resolve();
@@ -47,8 +52,16 @@ export class RolloutRecord {
 	emit(event: EventBody): void {
 		if (this.#sealed) return;
 		this.logs.note(event, Date.now());
+		this.#noteIntervention(event);
 		this.#pending.push(event);
 		if (this.#pending.length === 1) this.#flushing = this.#flushing.then(() => this.#flush());
+	}
+
+	#noteIntervention(event: EventBody): void {
+		if (event.type === "call-start") this.#callsBegun += 1;
+		const intervention = interventionOf(event, this.#callsBegun);
+		if (intervention !== null && this.#interventions.length < MAX_INTERVENTIONS)
+			this.#interventions.push(intervention);
 	}
 
 	note(text: string): void {
@@ -136,6 +149,7 @@ export class RolloutRecord {
 				files: this.files,
 				box: this.box,
 				untrainable: this.#rollout.request.mode === "black_box" ? "black_box mode captures no tokens" : null,
+				interventions: this.#interventions,
 			},
 		};
 	}

@@ -1,5 +1,5 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { answerPermission, answerQuestion, sendMessage } from "../api/commands.ts";
+import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "../api/commands.ts";
 import type { Command } from "../model/command.ts";
 import { type HttpDoor, requireRow } from "./http-door.ts";
 import { mount } from "./mount.ts";
@@ -7,6 +7,8 @@ import { ProblemError } from "./problem.ts";
 
 export function mountCommands(app: OpenAPIHono, door: HttpDoor): void {
 	mount(app, sendMessage, ({ params, body }) => post(door, params.id, { type: "send", ...body }));
+
+	mount(app, interruptRollout, ({ params, body }) => post(door, params.id, { type: "interrupt", ...body }));
 
 	mount(app, answerPermission, ({ params, body }) =>
 		post(door, params.id, { type: "permission", requestId: params.requestId, ...body }),

@@ -99,6 +99,27 @@ describe("a live rollout", () => {
 		expect(outputs[1]).toContain("nothing is removed here");
 	});
 
+	test("a person interrupts and says how to go on: it goes on from there, and the certificate tells", async () => {
+		await using model = await openScriptedModel([
+			bash("sleep 300"),
+			say("As you like."),
+			say("As you like."),
+		]);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "agent-event" && JSON.stringify(event).includes('"running"'));
+		await station.paddock.command(id, { type: "interrupt", text: "Leave that.", by: "anna" });
+		const end = await until(id, (event) => event.type === "rollout-end");
+		expect(end).toMatchObject({ outcome: "completed" });
+		const all = await events(id);
+		expect(all.filter((event) => event.type === "interrupted")).toMatchObject([{ by: "anna" }]);
+		expect(all.filter((event) => event.type === "message-sent")).toMatchObject([{ text: "Leave that." }]);
+		const rollout = await station.paddock.rollout(id);
+		expect(rollout!.summary!.interventions).toEqual([
+			{ kind: "interrupt", by: "anna", call: 1 },
+			{ kind: "message", by: "anna", call: expect.any(Number) },
+		]);
+	});
+
 	test("the transcript is there afterwards, and the events are gapless", async () => {
 		await using model = await openScriptedModel([bash("echo hello"), say("done")]);
 		const id = await start({ task: task(), endpoint: model.endpoint });

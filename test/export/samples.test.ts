@@ -27,6 +27,54 @@ async function breakOf(
 	return { engine, samples, certificate, startedBy: samples.at(-1)!.startedBy };
 }
 
+describe("a rollout that a person steered", () => {
+	const steered = {
+		interventions: [
+			{ kind: "approval", by: "anna", call: 0 },
+			{ kind: "message", by: "anna", call: 1 },
+			{ kind: "denial", by: "anna", call: 2 },
+		],
+	} as const;
+
+	async function samplesOf(interventions: "keep" | "mask" | "drop") {
+		const engine = new ToyEngine();
+		const one = engine.call(START, assistant("reading file"));
+		const two = engine.call(
+			[...START, assistant("reading file"), user("think of the tests")],
+			assistant("done"),
+		);
+		return { one, two, ...(await toSamples(engine.calls, { interventions, expected: steered })) };
+	}
+
+	test("keeps its calls unless told otherwise, and the certificate says what people did", async () => {
+		const { one, two, samples, certificate } = await samplesOf("keep");
+		expect(samples.flatMap(trained)).toEqual(completionOf([one, two]));
+		expect(certificate).toMatchObject({
+			trainable: true,
+			interventions: {
+				count: 3,
+				kinds: { approval: 1, message: 1, denial: 1 },
+				firstCall: 1,
+				handling: "keep",
+			},
+		});
+		expect(certificate.notes.join()).toContain("people intervened 3 times");
+	});
+
+	test("can have what came after masked: still context, no loss", async () => {
+		const { one, two, samples, certificate } = await samplesOf("mask");
+		expect(samples.flatMap(trained)).toEqual(one.completionIds);
+		expect(samples[0]!.ids).toEqual([...two.promptIds, ...two.completionIds]);
+		expect(certificate.trainedTokens).toBe(one.completionIds.length);
+	});
+
+	test("can have what came after left out", async () => {
+		const { one, samples } = await samplesOf("drop");
+		expect(samples.map(({ calls }) => calls)).toEqual([[0]]);
+		expect(samples[0]!.ids).toEqual([...one.promptIds, ...one.completionIds]);
+	});
+});
+
 describe("branches", () => {
 	test("a linear conversation is one sample whose ones are exactly what was sampled", async () => {
 		const engine = new ToyEngine();
