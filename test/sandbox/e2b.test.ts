@@ -59,7 +59,7 @@ describe("an E2B machine (stand-in)", () => {
 		expect(status).toMatch(/NoNewPrivs:\t1\n/);
 		expect((await box.exec("id -u")).stdout).toBe("1000\n");
 		const { stdout } = await box.exec(
-			"for f in /opt/agent/*; do [ -w $f ] && echo $f; done; pgrep -f bridge.js",
+			"for f in /opt/agent/*; do [ -w $f ] && echo $f; done; pgrep -f bridge.ts",
 		);
 		expect(stdout).toBe("");
 	});

@@ -108,7 +108,7 @@ describe("the other machine", () => {
 		const boxes = await Promise.all([openBox(one), openBox(two)]);
 		const folders = (await readdir(cache)).filter((name) => /^[0-9a-f]{64}$/.test(name));
 		const files = await Promise.all(folders.map((folder) => readdir(join(cache, folder))));
-		expect(files.flat().sort()).toEqual(["agent", "bridge.js", "init.ts"]);
+		expect(files.flat().sort()).toEqual(["agent", "bridge.ts", "init.ts"]);
 		for (const [index, folder] of folders.entries()) {
 			const { stdout } = await run("sha256sum", [join(cache, folder, files[index]![0]!)]);
 			expect(stdout.split(" ")[0]).toBe(folder);

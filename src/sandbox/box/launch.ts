@@ -53,6 +53,12 @@ export const CONTROL_SOCKET = "ctl.sock";
 export const GATEWAY_SOCKET = "gw.sock";
 export const EGRESS_SOCKET = "net.sock";
 
+/**
+ * Connections of one box to each of its doors, at a time: its appetite must not use up the host's descriptors, and a
+ * crowd at one door keeps nobody from another.
+ */
+export const ROOM = { control: 512, gateway: 256, egress: 256 } as const;
+
 /** Where the gateway and the way out to the network answer in every box with walls. */
 const GATEWAY_PORT = 7000;
 const EGRESS_PORT = 7001;

@@ -3,13 +3,17 @@ import net from "node:net";
 import { join } from "node:path";
 import type { Duplex } from "node:stream";
 import { RolloutError } from "../../errors.ts";
-import { type BoxOptions, CONTROL_SOCKET, type Doors, EGRESS_SOCKET, GATEWAY_SOCKET } from "./launch.ts";
+import {
+	type BoxOptions,
+	CONTROL_SOCKET,
+	type Doors,
+	EGRESS_SOCKET,
+	GATEWAY_SOCKET,
+	ROOM,
+} from "./launch.ts";
 
 /** The longest path the kernel takes for a unix socket. */
 const MAX_SOCKET_PATH_BYTES = 107;
-
-/** Of one box on one socket: its appetite must not use up the host's descriptors. */
-const MAX_CONNECTIONS = 512;
 
 /** The host's listeners of one box. One socket per box says which box is calling, so no token is needed. */
 export async function listenForBox(options: BoxOptions, doors: Doors): Promise<{ close(): Promise<void> }> {
@@ -19,12 +23,14 @@ export async function listenForBox(options: BoxOptions, doors: Doors): Promise<{
 		await Promise.all(servers.map((server) => new Promise((done) => server.close(done))));
 	};
 	if (folder === null) return { close };
-	const open = async (name: string, accept: (connection: Duplex) => void) => {
-		servers.push(await listen(join(folder, name), options.socketOwner, accept));
+	const open = async (name: string, room: number, accept: (connection: Duplex) => void) => {
+		const server = await listen(join(folder, name), options.socketOwner, accept);
+		server.maxConnections = room;
+		servers.push(server);
 	};
-	await open(CONTROL_SOCKET, doors.acceptControl);
-	if (options.onGateway) await open(GATEWAY_SOCKET, doors.acceptGateway);
-	if (options.onEgress) await open(EGRESS_SOCKET, doors.acceptEgress);
+	await open(CONTROL_SOCKET, ROOM.control, doors.acceptControl);
+	if (options.onGateway) await open(GATEWAY_SOCKET, ROOM.gateway, doors.acceptGateway);
+	if (options.onEgress) await open(EGRESS_SOCKET, ROOM.egress, doors.acceptEgress);
 	return { close };
 }
 
@@ -43,7 +49,6 @@ async function listen(
 		connection.on("close", () => connections.delete(connection));
 		accept(connection);
 	});
-	server.maxConnections = MAX_CONNECTIONS;
 	await new Promise<void>((resolve, reject) => {
 		server.on("error", reject);
 		server.listen(path, resolve);

@@ -2,7 +2,8 @@ import type { CommandHandle, Sandbox as Machine } from "e2b";
 import { messageOf } from "../../errors.ts";
 import type { Doors } from "../box/launch.ts";
 import { AGENT_PATH } from "../box/launch.ts";
-import { type BridgeOrder, LineDecoder, Tunnel } from "../tunnel/tunnel.ts";
+import { LineDecoder, Tunnel } from "../tunnel/tunnel.ts";
+import type { BridgeOrder } from "../tunnel/wire.ts";
 import { BRIDGE_PATH } from "./machine.ts";
 
 /** Of what waits to be sent, as much goes into one request. */

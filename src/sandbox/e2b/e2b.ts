@@ -4,12 +4,21 @@ import { messageOf, type RolloutError, UsageError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
-import { AGENT_PATH, type Doors, INIT_PATH, initConfig, type Launched, socketsIn } from "../box/launch.ts";
+import {
+	AGENT_PATH,
+	type Doors,
+	INIT_PATH,
+	initConfig,
+	type Launched,
+	ROOM,
+	socketsIn,
+} from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
 import { Egress } from "../egress/egress.ts";
 import { isOrphaned, LABELS, labelsOf, machineId } from "../lease/owner-labels.ts";
 import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
-import { type BridgeOrder, SILENCE_MS, type Tunnel } from "../tunnel/tunnel.ts";
+import { SILENCE_MS, type Tunnel } from "../tunnel/tunnel.ts";
+import type { BridgeOrder } from "../tunnel/wire.ts";
 import { openTunnel } from "./e2b-tunnel.ts";
 import { checksumOf, hasAgent, type Prepared, prepareMachine, toFailure, uploadAgent } from "./machine.ts";
 
@@ -214,6 +223,7 @@ function toOrder({ boxId, spec, doorsWanted }: LaunchPlan, { uid }: Prepared): B
 		folders: [],
 		files: {},
 		sockets: socketsIn(RUN_FOLDER, doorsWanted),
+		room: ROOM,
 		argv: [
 			...NAMESPACE,
 			...["setpriv", "--reuid", `${uid}`, "--regid", `${uid}`, "--clear-groups", "--no-new-privs"],

@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { createReadStream, openAsBlob } from "node:fs";
-import { readFile } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { CommandExitError, type Sandbox as Machine } from "e2b";
 import { messageOf, RolloutError } from "../../errors.ts";
@@ -8,10 +7,10 @@ import { type BoxSpec, HOME } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, INIT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { initProgram } from "../box/staging.ts";
-import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
+import { bridgeProgram } from "../tunnel/tunnel.ts";
 
 const TOOL_PATH = `${BOX_BIN}/${RUN_UNTRUSTED}`;
-export const BRIDGE_PATH = "/opt/agent/bridge.js";
+export const BRIDGE_PATH = "/opt/agent/bridge.ts";
 /** Uploading the agent's binary may take a while on a thin line. */
 const UPLOAD_TIMEOUT_MS = 600_000;
 
@@ -29,7 +28,7 @@ export async function prepareMachine(machine: Machine, spec: BoxSpec): Promise<P
 		[
 			{ path: INIT_PATH, data: initProgram().toString() },
 			{ path: TOOL_PATH, data: runUntrustedTool(AGENT_PATH).toString() },
-			{ path: BRIDGE_PATH, data: await readFile(BRIDGE_SOURCE, "utf8") },
+			{ path: BRIDGE_PATH, data: bridgeProgram().toString() },
 		],
 		{ user: "root" },
 	);

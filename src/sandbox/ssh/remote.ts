@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { readFile, stat } from "node:fs/promises";
+import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { RolloutError } from "../../errors.ts";
@@ -9,7 +9,7 @@ import { AGENT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { ETC, initProgram, type Staged } from "../box/staging.ts";
 import { seccompFilter } from "../local/seccomp.ts";
-import { BRIDGE_SOURCE } from "../tunnel/tunnel.ts";
+import { bridgeProgram } from "../tunnel/tunnel.ts";
 import type { SshConnection } from "./connection.ts";
 
 /** The other machine, ready for boxes. */
@@ -62,7 +62,7 @@ export async function prepareRemote(connection: SshConnection, agentBinary: stri
 		seccomp,
 		system: `${system} ${machine}`,
 		bwrap: hasWalls,
-		bridge: await install(connection, cache, "bridge.js", await readFile(BRIDGE_SOURCE)),
+		bridge: await install(connection, cache, "bridge.ts", bridgeProgram()),
 		staged: {
 			agent,
 			init: await install(connection, cache, "init.ts", initProgram()),

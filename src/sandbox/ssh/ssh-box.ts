@@ -1,8 +1,9 @@
 import { dirname } from "node:path";
 import type { BoxSpec } from "../../model/task.ts";
-import { BOX_RUN, type Doors, initConfig, type Launched, socketsIn } from "../box/launch.ts";
+import { BOX_RUN, type Doors, initConfig, type Launched, ROOM, socketsIn } from "../box/launch.ts";
 import { bwrapArguments, wrapperArguments } from "../local/bwrap.ts";
-import { type BridgeOrder, SILENCE_MS, Tunnel } from "../tunnel/tunnel.ts";
+import { SILENCE_MS, Tunnel } from "../tunnel/tunnel.ts";
+import type { BridgeOrder } from "../tunnel/wire.ts";
 import type { SshConnection } from "./connection.ts";
 import { quote, type Remote } from "./remote.ts";
 
@@ -81,6 +82,7 @@ function toWalled(plan: BoxPlan): BridgeOrder {
 			seccomp: remote.seccomp.toString("base64"),
 		},
 		sockets: socketsIn(`${folder}/run`, plan),
+		room: ROOM,
 		argv: ["/bin/sh", "-c", OPEN_FILES, folder, ...wrapperArguments(bwrap).slice(1)],
 		env: {},
 		silenceMs: SILENCE_MS,
@@ -101,6 +103,7 @@ function toPlain(plan: BoxPlan): BridgeOrder {
 		folders: ["run", "home", "tmp"],
 		files: {},
 		sockets: socketsIn(`${folder}/run`, plan),
+		room: ROOM,
 		argv: [remote.staged.agent, remote.staged.init, JSON.stringify(init)],
 		env: { BUN_BE_BUN: "1", HOME: "/nowhere", PATH: "/usr/bin:/bin" },
 		silenceMs: SILENCE_MS,

@@ -1,8 +1,5 @@
 import { Duplex } from "node:stream";
-
-/** How much either end may send before the other has taken it. */
-export const WINDOW_BYTES = 1024 * 1024;
-const CHUNK_BYTES = 64 * 1024;
+import { CHUNK_BYTES, WINDOW_BYTES } from "./wire.ts";
 
 /** What a stream asks of the tunnel it runs through. */
 export interface StreamEnd {

@@ -1,52 +1,24 @@
 import { fileURLToPath } from "node:url";
 import { RolloutError } from "../../errors.ts";
+import { joinModules } from "../box/join-modules.ts";
 import type { Doors } from "../box/launch.ts";
 import { TunnelStream } from "./stream.ts";
+import { type BridgeOrder, type Door, encodeTunnelFrame, FRAME, FRAME_HEADER_BYTES } from "./wire.ts";
 
-/** What travels through a tunnel; bridge.js is the other end. */
-const FRAME = {
-	start: 0,
-	open: 1,
-	data: 2,
-	end: 3,
-	close: 4,
-	credit: 5,
-	ping: 6,
-	pong: 7,
-	kill: 8,
-	words: 9,
-} as const;
+const BRIDGE_ENTRY = fileURLToPath(new URL("./bridge/main.ts", import.meta.url));
+let bridge: Buffer | undefined;
 
-export const BRIDGE_SOURCE = fileURLToPath(new URL("./bridge.js", import.meta.url));
+/** The program at the other end of every tunnel. */
+export function bridgeProgram(): Buffer {
+	bridge ??= Buffer.from(joinModules(BRIDGE_ENTRY));
+	return bridge;
+}
 
-const HEADER_BYTES = 9;
 /** The other end may be hostile: more than this is no frame of the bridge's. */
 const MAX_FRAME_BYTES = 256 * 1024;
-/** Each may hold a window of the host's memory. */
-const MAX_STREAMS = 256;
 const PING_EVERY_MS = 5_000;
 /** A guardian that has heard nothing for so long ends its box; a host that has, gives it up. */
 export const SILENCE_MS = 60_000;
-
-/** What the bridge is told to do, as its first frame. */
-export interface BridgeOrder {
-	/** The box's own folder over there; removed at its end. */
-	folder: string;
-	folders: string[];
-	/** Name → base64, written into the folder before the box starts. */
-	files: Record<string, string>;
-	/** Where the init connects to, by door. */
-	sockets: Partial<Record<Door, string | undefined>>;
-	argv: string[];
-	env: Record<string, string>;
-	silenceMs: number;
-	/** How long the init may clear up before it is killed. */
-	patienceMs: number;
-	/** The uid the init runs under, where the bridge has more rights than the box. */
-	socketOwner?: number;
-}
-
-export type Door = "control" | "gateway" | "egress";
 
 /** Takes bytes for the other end; they arrive in order. */
 export type Transport = (bytes: Buffer) => void;
@@ -57,7 +29,8 @@ export class Tunnel {
 	readonly ended: Promise<string>;
 	readonly #transport: Transport;
 	readonly #doors: Doors;
-	readonly #streams = new Map<number, TunnelStream>();
+	readonly #streams = new Map<number, { door: Door; stream: TunnelStream }>();
+	readonly #room: Record<Door, number>;
 	readonly #pings: NodeJS.Timeout;
 	#end!: (words: string) => void;
 	#over = false;
@@ -67,6 +40,7 @@ export class Tunnel {
 	constructor(transport: Transport, doors: Doors, order: BridgeOrder) {
 		this.#transport = transport;
 		this.#doors = doors;
+		this.#room = order.room;
 		this.ended = new Promise((resolve) => {
 			this.#end = resolve;
 		});
@@ -84,16 +58,16 @@ export class Tunnel {
 	receive(bytes: Buffer): void {
 		this.#heardAt = Date.now();
 		this.#pending = this.#pending.length === 0 ? bytes : Buffer.concat([this.#pending, bytes]);
-		while (!this.#over && this.#pending.length >= HEADER_BYTES) {
+		while (!this.#over && this.#pending.length >= FRAME_HEADER_BYTES) {
 			const length = this.#pending.readUInt32BE(5);
 			if (length > MAX_FRAME_BYTES) {
 				this.close("the bridge broke its own rules");
 				return;
 			}
-			if (this.#pending.length < HEADER_BYTES + length) return;
-			const frame = this.#pending.subarray(0, HEADER_BYTES + length);
-			this.#pending = this.#pending.subarray(HEADER_BYTES + length);
-			this.#take(frame.readUInt8(0), frame.readUInt32BE(1), frame.subarray(HEADER_BYTES));
+			if (this.#pending.length < FRAME_HEADER_BYTES + length) return;
+			const frame = this.#pending.subarray(0, FRAME_HEADER_BYTES + length);
+			this.#pending = this.#pending.subarray(FRAME_HEADER_BYTES + length);
+			this.#take(frame.readUInt8(0), frame.readUInt32BE(1), frame.subarray(FRAME_HEADER_BYTES));
 		}
 	}
 
@@ -102,7 +76,7 @@ export class Tunnel {
 		if (this.#over) return;
 		this.#over = true;
 		clearInterval(this.#pings);
-		for (const stream of this.#streams.values()) {
+		for (const { stream } of this.#streams.values()) {
 			stream.hangUp();
 			stream.destroy();
 		}
@@ -111,9 +85,9 @@ export class Tunnel {
 	}
 
 	#take(type: number, id: number, payload: Buffer): void {
-		if (type === FRAME.open) this.#admit(id, payload.toString("latin1"));
+		if (type === FRAME.open) this.#admit(id, payload.toString("latin1") as Door);
 		if (type === FRAME.words) this.close(lastWords(payload.toString("utf8")));
-		const stream = this.#streams.get(id);
+		const stream = this.#streams.get(id)?.stream;
 		if (stream === undefined) return;
 		if (type === FRAME.data) stream.arrive(payload);
 		if (type === FRAME.credit && payload.length === 4) stream.allow(payload.readUInt32BE(0));
@@ -124,12 +98,14 @@ export class Tunnel {
 		}
 	}
 
-	#admit(id: number, door: string): void {
-		if (this.#streams.size >= MAX_STREAMS || this.#streams.has(id)) {
-			this.#send(FRAME.close, id, Buffer.alloc(0));
+	/** Each door has room of its own; each stream may hold a window of the host's memory. */
+	#admit(id: number, door: Door): void {
+		const none = Buffer.alloc(0);
+		const there = [...this.#streams.values()].filter((one) => one.door === door);
+		if (there.length >= (this.#room[door] ?? 0) || this.#streams.has(id)) {
+			this.#send(FRAME.close, id, none);
 			return;
 		}
-		const none = Buffer.alloc(0);
 		const stream = new TunnelStream({
 			data: (chunk) => this.#send(FRAME.data, id, chunk),
 			credit: (bytes) => this.#send(FRAME.credit, id, uint32(bytes)),
@@ -138,12 +114,11 @@ export class Tunnel {
 				if (this.#streams.delete(id)) this.#send(FRAME.close, id, none);
 			},
 		});
-		this.#streams.set(id, stream);
+		this.#streams.set(id, { door, stream });
 		stream.on("error", () => stream.destroy());
 		if (door === "control") this.#doors.acceptControl(stream);
 		else if (door === "gateway") this.#doors.acceptGateway(stream);
-		else if (door === "egress") this.#doors.acceptEgress(stream);
-		else stream.destroy();
+		else this.#doors.acceptEgress(stream);
 	}
 
 	#ping(): void {
@@ -153,11 +128,7 @@ export class Tunnel {
 
 	#send(type: number, id: number, payload: Buffer): void {
 		if (this.#over) return;
-		const header = Buffer.allocUnsafe(HEADER_BYTES);
-		header.writeUInt8(type, 0);
-		header.writeUInt32BE(id, 1);
-		header.writeUInt32BE(payload.length, 5);
-		this.#transport(Buffer.concat([header, payload]));
+		this.#transport(encodeTunnelFrame(type, id, payload));
 	}
 }
 

@@ -5,6 +5,7 @@ import { constants as os } from "node:os";
 const F_SETFL = 4;
 const F_SETOWN = 8;
 const F_SETPIPE_SZ = 1031;
+const F_DUPFD_CLOEXEC = 1030;
 const FIONREAD = 0x541b;
 const O_ASYNC = 0x2000;
 const O_CLOEXEC = 0x80000;
@@ -20,6 +21,7 @@ const OF_THE_RUNTIME = [os.signals.SIGPWR, 33];
 const CANCEL = 32;
 const RT_SIGACTION = process.arch === "x64" ? 13 : 134;
 const RLIMIT_NPROC = 6;
+const SHUT_WR = 1;
 const SIGKILL = 9;
 
 const libc = openLibc();
@@ -38,6 +40,7 @@ function openLibc() {
 				pipe2: { args: ["ptr", "i32"], returns: "i32" },
 				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
 				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+				shutdown: { args: ["i32", "i32"], returns: "i32" },
 			}).symbols;
 		} catch {
 			// The next name.
@@ -117,4 +120,14 @@ export function readInto(descriptor: number, into: Buffer): number {
 export function waitingBytes(descriptor: number): number {
 	const count = new Int32Array(1);
 	return libc.ioctl(descriptor, FIONREAD, ptr(count)) === 0 ? count[0]! : 0;
+}
+
+/** A second descriptor of the same socket. */
+export function duplicate(descriptor: number): number {
+	return libc.fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+}
+
+/** Says that nothing more will be sent, without giving up what may still come. */
+export function endSending(descriptor: number): void {
+	libc.shutdown(descriptor, SHUT_WR);
 }
