@@ -563,6 +563,19 @@ export function conformance(subject: Subject): void {
 				expect(Number(size.stdout)).toBe(20_000_000);
 			});
 
+			test("a crowd of idle callers keeps the host from nothing", async (context) => {
+				here(context);
+				await using own = await open();
+				const { port } = new URL(own.gatewayUrl);
+				const crowd = `for i in $(seq 600); do exec {fd}<>/dev/tcp/127.0.0.1/${port} || break; done; echo crowded; exec sleep 600`;
+				await using callers = await own.spawn(["bash", "-c", crowd]);
+				await once(callers.stdout, "data");
+				const answers = await Promise.all(Array.from({ length: 20 }, () => own.exec("echo alive")));
+				expect(new Set(answers.map(({ stdout }) => stdout))).toEqual(new Set(["alive\n"]));
+				await own.writeFile("note", "still here");
+				expect((await own.readFile("note")).toString()).toBe("still here");
+			});
+
 			test("is not there for a verifier", async (context) => {
 				here(context);
 				await using verifier = await open({ role: "verifier" });
