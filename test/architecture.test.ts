@@ -66,6 +66,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"config.ts",
 			"paddock.ts",
 			"store/store.ts",
+			"store/group-summary.ts",
 			"backends.ts",
 			"agent/agent.ts",
 			"gateway/catalog.ts",

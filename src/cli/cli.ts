@@ -1,6 +1,8 @@
 import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
 import { VERSION } from "../version.ts";
+import { abort } from "./abort.ts";
 import { type Command, parseArguments } from "./command.ts";
+import { completionOf } from "./completion.ts";
 import { doctor } from "./doctor.ts";
 import { e2bBuildTemplate } from "./e2b.ts";
 import { exportCommand } from "./export.ts";
@@ -22,6 +24,7 @@ export const COMMANDS: readonly Command[] = [
 	run,
 	list,
 	show,
+	abort,
 	exportCommand,
 	serveCommand,
 	worker,
@@ -30,6 +33,7 @@ export const COMMANDS: readonly Command[] = [
 	policy,
 	e2bBuildTemplate,
 	doctor,
+	completionOf(() => COMMANDS),
 ];
 
 /** Resolves to the exit code. Everything that goes wrong is said in one sentence on stderr. */
@@ -60,15 +64,18 @@ export async function main(argv: readonly string[], shell: Shell): Promise<numbe
 async function dispatch(argv: readonly string[], shell: Shell): Promise<number> {
 	const [first = "help"] = argv;
 	if (["help", "--help", "-h"].includes(first)) {
-		const asked = findCommand(argv.slice(1))?.command;
-		shell.stdout.write(asked === undefined ? overview(COMMANDS) : helpOf(asked));
+		shell.stdout.write(helpOn(argv.slice(1)));
 		return 0;
 	}
-	if (first === "--version") {
+	if (["version", "--version", "-v"].includes(first)) {
 		printLine(shell.stdout, VERSION);
 		return 0;
 	}
 	const found = findCommand(argv);
+	if (found === null && ["--help", "-h"].includes(argv[1] ?? "") && isFirstWord(first)) {
+		shell.stdout.write(helpOn([first]));
+		return 0;
+	}
 	if (found === null) throw unknownCommand(argv);
 	const args = parseArguments(found.command, found.rest);
 	if (args.has("help")) {
@@ -76,6 +83,22 @@ async function dispatch(argv: readonly string[], shell: Shell): Promise<number> 
 		return 0;
 	}
 	return found.command.run(args, shell);
+}
+
+/** Of one command, of those that begin with the same word, or of all. */
+function helpOn(words: readonly string[]): string {
+	const command = findCommand(words)?.command;
+	if (command !== undefined) return helpOf(command);
+	const [first = ""] = words;
+	return isFirstWord(first) ? beginningWith(first).map(helpOf).join("\n") : overview(COMMANDS);
+}
+
+function isFirstWord(word: string): boolean {
+	return beginningWith(word).length > 0;
+}
+
+function beginningWith(word: string): readonly Command[] {
+	return COMMANDS.filter((command) => command.name.startsWith(`${word} `));
 }
 
 /** A command's name is one word or two. */

@@ -1,15 +1,18 @@
 import { loadConfig } from "../config.ts";
 import { Outcome } from "../model/failure.ts";
 import { type RolloutRow, RolloutStatus } from "../model/rollout.ts";
-import type { RolloutFilter } from "../store/store.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Page, RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
+import { modelNameOf } from "./model-name.ts";
 import { openHere, warnOn } from "./open.ts";
 import { printLine } from "./shell.ts";
 import { showCount, showReward, showSeconds, showTime } from "./terminal/figures.ts";
-import { oneLine } from "./terminal/style.ts";
+import { oneLine, widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const DEFAULT_LIMIT = 20;
+const PAGE = 1000;
 
 /** Which rollouts are meant, for every command that can mean many. */
 export const FILTER_OPTIONS: Record<string, Option> = {
@@ -26,6 +29,10 @@ export const list: Command = {
 	summary: "list rollouts, newest first",
 	options: {
 		...FILTER_OPTIONS,
+		model: {
+			value: "<text>",
+			help: "only rollouts whose model has this in its name: a policy, an endpoint, a model",
+		},
 		limit: { value: "<number>", help: `how many (default ${DEFAULT_LIMIT})` },
 		json: { help: "one JSON object per rollout" },
 	},
@@ -37,7 +44,7 @@ export const list: Command = {
 		const limit = args.whole("limit", { least: 1, most: 100_000 }) ?? DEFAULT_LIMIT;
 		const filter = toFilter(args);
 		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
-		const { items, next } = await paddock.list(filter, { limit });
+		const { items, hasMore } = await select(paddock, filter, args.text("model"), limit);
 		if (args.has("json")) {
 			for (const rollout of items) printLine(shell.stdout, JSON.stringify(rollout));
 			return 0;
@@ -49,11 +56,29 @@ export const list: Command = {
 			);
 			return 0;
 		}
-		for (const line of tableOf(items)) printLine(shell.stdout, line);
-		if (next !== null) printLine(shell.stdout, `There are more; --limit shows them.`);
+		for (const line of tableOf(items, widthFor(shell.stdout))) printLine(shell.stdout, line);
+		if (hasMore) printLine(shell.stdout, `There are more; --limit shows them.`);
 		return 0;
 	},
 };
+
+/** The store knows nothing of names of models: its pages are looked through until there are enough. */
+async function select(
+	paddock: Paddock,
+	filter: RolloutFilter,
+	model: string | undefined,
+	limit: number,
+): Promise<{ items: RolloutRow[]; hasMore: boolean }> {
+	const wanted = model?.toLowerCase() ?? "";
+	const items: RolloutRow[] = [];
+	for (let cursor: string | null = null; ; ) {
+		const page: Page<RolloutRow> = await paddock.list(filter, { limit: PAGE, ...(cursor && { cursor }) });
+		items.push(...page.items.filter((row) => modelNameOf(row.endpoint).toLowerCase().includes(wanted)));
+		cursor = page.next;
+		if (cursor === null || items.length > limit) break;
+	}
+	return { items: items.slice(0, limit), hasMore: items.length > limit };
+}
 
 export function toFilter(args: Arguments): RolloutFilter {
 	return {
@@ -65,11 +90,13 @@ export function toFilter(args: Arguments): RolloutFilter {
 	};
 }
 
-function tableOf(rollouts: readonly RolloutRow[]): string[] {
+function tableOf(rollouts: readonly RolloutRow[], width: number): string[] {
 	return layOut(
 		[
 			{ title: "rollout" },
 			{ title: "task" },
+			{ title: "model" },
+			{ title: "group" },
 			{ title: "created" },
 			{ title: "state" },
 			{ title: "reward", align: "right" },
@@ -80,6 +107,8 @@ function tableOf(rollouts: readonly RolloutRow[]): string[] {
 		rollouts.map((rollout) => [
 			rollout.id,
 			oneLine(rollout.taskId),
+			oneLine(modelNameOf(rollout.endpoint)),
+			rollout.groupId ?? "–",
 			showTime(rollout.createdAt),
 			rollout.outcome ?? (rollout.status === "running" ? rollout.phase : rollout.status),
 			showReward(rollout.reward),
@@ -89,5 +118,6 @@ function tableOf(rollouts: readonly RolloutRow[]): string[] {
 				? "–"
 				: showSeconds(((rollout.finishedAt ?? Date.now()) - rollout.startedAt) / 1000),
 		]),
+		width,
 	);
 }

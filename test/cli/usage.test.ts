@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { mkdir, writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -104,6 +105,22 @@ const BAD: [string, string[], string][] = [
 		["run", FIZZBUZZ, "--policy", "oracle", "--server", "http://127.0.0.1:9"],
 		"No Paddock server answers",
 	],
+	[
+		"a model that is not there",
+		["run", FIZZBUZZ, "--base-url", "http://127.0.0.1:9/v1", "--model", "any"],
+		"No model answers at http://127.0.0.1:9/v1 (ECONNREFUSED)",
+	],
+	[
+		"an endpoint without its address, in words that can be typed",
+		["run", FIZZBUZZ, "--endpoint", "vllm"],
+		'endpoint "vllm" has no address: pass --base-url, or set VLLM_URL',
+	],
+	[
+		"an abort of nothing",
+		["abort"],
+		"Which rollouts? Name them, or give one of --group, --batch and --unfinished",
+	],
+	["completions for no shell", ["completion", "tcsh"], "For which shell? One of bash, zsh, fish."],
 	["parquet to a terminal", ["export", "--format", "parquet"], "--format parquet needs --out"],
 ];
 
@@ -187,6 +204,26 @@ test.each(PAGES)("%s names only commands and options that exist", (page) => {
 		const rest = words.slice(command!.name.split(" ").length);
 		if (rest.some((word) => word.startsWith("--"))) parseArguments(command!, rest);
 	}
+});
+
+test("the version has three names, and the first word of two has help of its own", async () => {
+	const versions = await Promise.all([ask("version"), ask("-v"), ask("--version")]);
+	expect(new Set(versions.map(({ out }) => out)).size).toBe(1);
+	expect(versions[0]!.out).toMatch(/^\d+\.\d+\.\d+\n$/);
+	for (const help of [await ask("task", "--help"), await ask("help", "task")]) {
+		expect(help.code).toBe(0);
+		expect(help.out).toContain("Usage: paddock task check");
+	}
+});
+
+test.each(["bash", "zsh", "fish"])("%s can complete every command and option", async (name) => {
+	const { code, out } = await ask("completion", name);
+	expect(code).toBe(0);
+	for (const command of COMMANDS) {
+		for (const word of command.name.split(" ")) expect(out).toContain(word);
+		for (const option of Object.keys(command.options)) expect(out).toContain(option);
+	}
+	if (name !== "fish") expect(spawnSync("bash", ["-n"], { input: out }).status).toBe(0);
 });
 
 test("task check describes every example without a remark", async () => {

@@ -107,3 +107,24 @@ function toBaseUrl(text: string | undefined): string | undefined {
 	}
 	return text;
 }
+
+/** How the arguments of the other doors are called here. */
+const FLAGS: Record<string, string> = {
+	base_url: "--base-url",
+	api_key: "--api-key-env <variable>",
+	model: "--model <name>",
+};
+
+/** What was refused is said in the words that were typed. */
+export function inFlags(error: unknown): unknown {
+	if (!(error instanceof UsageError)) return error;
+	const named = error.message.replaceAll(
+		/\b(base_url|api_key)\b|(?<=pass )\bmodel\b/g,
+		(word) => FLAGS[word]!,
+	);
+	const message = named
+		.replace(" on the server", "")
+		.replace("the server's own ", "")
+		.replace("the server's key", "its key");
+	return new UsageError(message, error.code);
+}

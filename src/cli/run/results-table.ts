@@ -1,11 +1,18 @@
 import { printLine, type Shell } from "../shell.ts";
 import { plural, showCount, showReward, showSeconds } from "../terminal/figures.ts";
 import { elapsedS, type Row, totalsOf } from "../terminal/progress.ts";
-import { oneLine } from "../terminal/style.ts";
+import { oneLine, widthFor } from "../terminal/style.ts";
 import { layOut } from "../terminal/table.ts";
+import { summariseTasks } from "./task-summary.ts";
 
 /** How it went, one line for each rollout, and where to look next. */
-export function showResults(rows: readonly Row[], shell: Shell, server?: string): void {
+export function showResults(
+	rows: readonly Row[],
+	shell: Shell,
+	about: { model: string; server: string | undefined },
+): void {
+	const { model, server } = about;
+	const width = widthFor(shell.stdout);
 	const lines = layOut(
 		[
 			{ title: "task" },
@@ -25,8 +32,11 @@ export function showResults(rows: readonly Row[], shell: Shell, server?: string)
 			showSeconds(elapsedS(row, row.endedAt ?? 0)),
 			row.id,
 		]),
+		width,
 	);
-	for (const line of ["", ...lines, "", summaryOf(rows)]) printLine(shell.stdout, line);
+	const tasks = summariseTasks(rows, width);
+	for (const line of ["", ...lines, ...(tasks.length > 0 ? ["", ...tasks] : []), "", summaryOf(rows, model)])
+		printLine(shell.stdout, line);
 	for (const row of rows) {
 		if (row.failure === null) continue;
 		const { boundary, code, message } = row.failure;
@@ -39,7 +49,7 @@ export function showResults(rows: readonly Row[], shell: Shell, server?: string)
 	printLine(shell.stdout, `Look closer: ${where}`);
 }
 
-function summaryOf(rows: readonly Row[]): string {
+function summaryOf(rows: readonly Row[], model: string): string {
 	const totals = totalsOf(rows);
 	const rewards = rows.map((row) => row.reward).filter((reward) => reward !== null);
 	const mean = rewards.reduce((sum, reward) => sum + reward, 0) / rewards.length;
@@ -48,6 +58,7 @@ function summaryOf(rows: readonly Row[]): string {
 	const wallS = starts.length > 0 && ends.length > 0 ? (Math.max(...ends) - Math.min(...starts)) / 1000 : 0;
 	return [
 		plural(rows.length, "rollout"),
+		oneLine(model),
 		rewards.length === 0
 			? "no reward"
 			: `mean reward ${mean.toFixed(2)}${rewards.length < rows.length ? ` of ${rewards.length}` : ""}`,

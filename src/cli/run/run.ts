@@ -8,13 +8,15 @@ import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
 import { loadTasks } from "../../task/load.ts";
 import type { Arguments, Command } from "../command.ts";
+import { modelNameOf } from "../model-name.ts";
 import { warnOn } from "../open.ts";
 import { printLine, type Shell } from "../shell.ts";
 import { type Display, openDisplay } from "../terminal/display.ts";
 import { plural } from "../terminal/figures.ts";
 import { advance, type Row } from "../terminal/progress.ts";
 import { type Interrupt, onInterrupt } from "./interrupt.ts";
-import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
+import { inFlags, MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
+import { requireEndpoint } from "./preflight.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
 import { openLocalRunner, type Runner } from "./runner.ts";
@@ -64,11 +66,12 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		const plan = await readPlan(args, shell);
 		// Warnings go wherever the display is by then.
 		const speaker = { say: warnOn(shell) };
-		await using runner = await openRunner(plan, shell, (message) => speaker.say(message));
 		try {
+			if (plan.server === undefined) await requireEndpoint(plan.requests[0]!.endpoint, plan.config.env);
+			await using runner = await openRunner(plan, shell, (message) => speaker.say(message));
 			return await carryOut(plan, runner, shell, speaker);
 		} catch (error) {
-			throw plan.server === undefined ? error : toServerTrouble(error, plan.server);
+			throw plan.server === undefined ? inFlags(error) : toServerTrouble(error, plan.server);
 		}
 	},
 };
@@ -159,7 +162,9 @@ async function carryOut(
 		using display = openDisplay([...rows.values()], shell, { printsResults: plan.json });
 		speaker.say = (message) => display.say(message);
 		if (runner.leftOver > 0) {
-			display.say(`Going on as well: ${plural(runner.leftOver, "rollout")} of an earlier run.`);
+			display.say(
+				`${plural(runner.leftOver, "rollout")} from before ${runner.leftOver === 1 ? "is" : "are"} unfinished, and not part of this run: "paddock worker" goes on with them, "paddock abort --unfinished" drops them.`,
+			);
 		}
 		using _interrupts = onInterrupt((asked) => {
 			interrupt = asked;
@@ -180,7 +185,10 @@ async function carryOut(
 		});
 	}
 	speaker.say = warnOn(shell);
-	if (!plan.json) showResults([...rows.values()], shell, plan.server);
+	if (!plan.json) {
+		const model = modelNameOf(plan.requests[0]!.endpoint);
+		showResults([...rows.values()], shell, { model, server: plan.server });
+	}
 	return exitCode(results, interrupt, shell);
 }
 

@@ -26,7 +26,7 @@ export async function submitAll(
 	});
 	try {
 		for await (const { id, taskId, index } of runner.submit(plan.requests, plan.n, stop.signal)) {
-			rows.set(id, newRow(id, plan.n === 1 ? taskId : `${taskId} #${index + 1}`));
+			rows.set(id, newRow(id, plan.n === 1 ? taskId : `${taskId} #${index + 1}`, taskId));
 		}
 		stop.signal.throwIfAborted();
 		return { rows, interrupt: null };

@@ -2,6 +2,7 @@ import type { ModelCall } from "../../model/call.ts";
 import type { CommandResult } from "../../model/event.ts";
 import type { Rollout } from "../../model/rollout.ts";
 import type { Certificate } from "../../model/sample.ts";
+import { modelNameOf } from "../model-name.ts";
 import { plural, showBytes, showCount, showReward, showSeconds, showTime } from "../terminal/figures.ts";
 import { cut, oneLine, printable } from "../terminal/style.ts";
 import { layOut } from "../terminal/table.ts";
@@ -22,7 +23,7 @@ export function headPart(rollout: Rollout, certificate: Certificate): Part {
 		...(failure === null
 			? []
 			: [["failure", `${failure.message} (${failure.boundary}, ${failure.code})`] as [string, string]]),
-		["model", modelOf(rollout)],
+		["model", modelNameOf(rollout.request.endpoint)],
 		["sandbox", sandboxOf(rollout)],
 		["created", showTime(rollout.createdAt)],
 		["time", timeOf(rollout)],
@@ -40,17 +41,6 @@ function trainableOf(rollout: Rollout, certificate: Certificate): string {
 	if (rollout.status !== "done") return "not known before the end";
 	if (!certificate.trainable) return `no: ${certificate.reasons.join("; ")}`;
 	return `yes: ${plural(certificate.trainedTokens, "exact token")} in ${plural(certificate.continuity.samples, "sample")}`;
-}
-
-function modelOf({ request: { endpoint } }: Rollout): string {
-	switch (endpoint.type) {
-		case "policy":
-			return `policy ${endpoint.policy}${endpoint.trace === undefined ? "" : ` of ${endpoint.trace}`}`;
-		case "named":
-			return [endpoint.name, endpoint.model].filter((word) => word !== undefined).join(", ");
-		case "url":
-			return `${endpoint.model} at ${endpoint.baseUrl}`;
-	}
 }
 
 function sandboxOf({ request, summary }: Rollout): string {

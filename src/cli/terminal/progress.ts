@@ -5,6 +5,8 @@ import type { Failure, Outcome } from "../../model/failure.ts";
 export interface Row {
 	readonly id: string;
 	readonly name: string;
+	/** Rollouts of the same task have this in common. */
+	readonly task: string;
 	readonly phase: Phase;
 	/** What runs in it just now, where that is known: `2/5: pip install …`. */
 	readonly step: string | null;
@@ -22,10 +24,11 @@ export interface Row {
 	readonly failure: Failure | null;
 }
 
-export function newRow(id: string, name: string): Row {
+export function newRow(id: string, name: string, task = name): Row {
 	return {
 		id,
 		name,
+		task,
 		phase: "queued",
 		step: null,
 		attempt: 0,
@@ -45,7 +48,12 @@ export function advance(row: Row, event: RolloutEvent): Row {
 	switch (event.type) {
 		case "rollout-start":
 			// A new attempt counts from the beginning, as its result will.
-			return { ...newRow(row.id, row.name), attempt: event.attempt, phase: "create", startedAt: event.at };
+			return {
+				...newRow(row.id, row.name, row.task),
+				attempt: event.attempt,
+				phase: "create",
+				startedAt: event.at,
+			};
 		case "phase-start":
 			return { ...row, phase: event.phase, step: null };
 		case "setup-start":

@@ -10,6 +10,11 @@ export function paintFor(output: Output, env: Shell["env"]): Paint {
 	return plain ? (_style, text) => text : (style, text) => `\x1b[${CODES[style]}m${text}\x1b[0m`;
 }
 
+/** How wide tables may be: what goes into a file or another program is never broken. */
+export function widthFor(output: Output): number {
+	return output.isTTY ? output.columns : Number.POSITIVE_INFINITY;
+}
+
 /** What a model or a task wrote may steer the terminal; this leaves only what can be read. */
 export function printable(text: string): string {
 	return text

@@ -1,0 +1,79 @@
+import { UsageError } from "../errors.ts";
+import { type Command, HELP } from "./command.ts";
+import { printLine } from "./shell.ts";
+
+const SHELLS = ["bash", "zsh", "fish"] as const;
+
+/** Knows the commands that are given to it, itself included. */
+export function completionOf(commands: () => readonly Command[]): Command {
+	return {
+		name: "completion",
+		operands: "<bash|zsh|fish>",
+		summary: "print a script that completes commands and options in your shell",
+		options: {},
+		examples: [
+			{ line: 'eval "$(paddock completion bash)"', says: "in ~/.bashrc; zsh likewise in ~/.zshrc" },
+			{ line: "paddock completion fish > ~/.config/fish/completions/paddock.fish", says: "for fish" },
+		],
+		async run(args, shell) {
+			const [asked, ...rest] = args.operands;
+			const known = SHELLS.find((name) => name === asked);
+			if (known === undefined || rest.length > 0)
+				throw new UsageError(`For which shell? One of ${SHELLS.join(", ")}.`, "bad_option");
+			printLine(shell.stdout, known === "fish" ? forFish(commands()) : forBash(commands(), known));
+			return 0;
+		},
+	};
+}
+
+function optionsOf(command: Command): [name: string, help: string][] {
+	return Object.entries({ ...command.options, help: HELP }).map(([name, { help }]) => [name, help]);
+}
+
+/** zsh reads bash's completions when it is told to. Where no option or command fits, files are offered. */
+function forBash(commands: readonly Command[], shell: "bash" | "zsh"): string {
+	const first = [...new Set(commands.map((command) => command.name.split(" ")[0]))];
+	const cases = commands.map((command) => {
+		const options = optionsOf(command).map(([name]) => `--${name}`);
+		return `\t\t"${command.name}"*) words="${options.join(" ")}" ;;`;
+	});
+	const seconds = commands.flatMap(({ name }) =>
+		name.includes(" ") ? [name.split(" ") as [string, string]] : [],
+	);
+	const subcommands = seconds.map(([one, two]) => `\t\t${one}) words="${two}" ;;`);
+	return `${shell === "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : ""}_paddock() {
+	local words="" current="\${COMP_WORDS[COMP_CWORD]}"
+	if [ "$COMP_CWORD" -eq 1 ]; then
+		words="${first.join(" ")} help version"
+	elif [ "$COMP_CWORD" -eq 2 ] && [[ "$current" != -* ]]; then
+		case "\${COMP_WORDS[1]}" in
+${subcommands.join("\n")}
+		esac
+	fi
+	if [[ "$current" == -* ]]; then
+		case "\${COMP_WORDS[*]:1}" in
+${cases.join("\n")}
+		esac
+	fi
+	COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -o default -F _paddock paddock`;
+}
+
+function forFish(commands: readonly Command[]): string {
+	const lines = commands.flatMap((command) => {
+		const [first, second] = command.name.split(" ") as [string, string?];
+		const start = `complete -c paddock -n __fish_use_subcommand -a ${first} -d ${quoted(command.summary)}`;
+		const inner = second && `complete -c paddock -n '__fish_seen_subcommand_from ${first}' -a ${second}`;
+		const options = optionsOf(command).map(
+			([name, help]) =>
+				`complete -c paddock -n '__fish_seen_subcommand_from ${second ?? first}' -l ${name} -d ${quoted(help)}`,
+		);
+		return [start, ...(inner ? [inner] : []), ...options];
+	});
+	return lines.join("\n");
+}
+
+function quoted(text: string): string {
+	return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
+}

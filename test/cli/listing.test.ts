@@ -1,0 +1,92 @@
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, test } from "vitest";
+import { main } from "../../src/cli/cli.ts";
+import { summariseTasks } from "../../src/cli/run/task-summary.ts";
+import { newRow } from "../../src/cli/terminal/progress.ts";
+import { layOut } from "../../src/cli/terminal/table.ts";
+import { loadConfig } from "../../src/config.ts";
+import { RolloutRequest } from "../../src/model/request.ts";
+import { openPaddock } from "../../src/paddock.ts";
+import { task } from "../fixtures/script.ts";
+import { Paddock } from "./paddock.ts";
+import { RecordedShell } from "./shell.ts";
+
+let place: Paddock;
+beforeEach(async () => {
+	place = await Paddock.open();
+});
+afterEach(async () => await place[Symbol.asyncDispose]());
+
+async function ask(...argv: string[]) {
+	const shell = new RecordedShell({ env: { PADDOCK_HOME: join(place.home, "data") } });
+	const code = await main(argv, shell);
+	return { code, out: shell.stdout.text, err: shell.stderr.text };
+}
+
+/** Queued, as an interrupted run leaves them; nobody works here. */
+async function submit(policy: string, n: number): Promise<string[]> {
+	await using paddock = await openPaddock(loadConfig({ PADDOCK_HOME: join(place.home, "data") }, place.home));
+	const request = RolloutRequest.parse({ task: task(), endpoint: { type: "policy", policy } });
+	return (await paddock.submit(request, { n })).rollouts.map(({ id }) => id);
+}
+
+test("list shows model and group, and filters by them", async () => {
+	const grouped = await submit("noop", 2);
+	const [alone] = await submit("cheat-reward", 1);
+	const { out } = await ask("list");
+	expect(out).toMatch(/^rollout +task +model +group /);
+	expect(out).toMatch(new RegExp(`^${alone} +small +policy cheat-reward +– `, "m"));
+	const group = new RegExp(`^${grouped[0]} +small +policy noop +(\\S+)`, "m").exec(out)?.[1];
+	const idsOf = (text: string) => text.match(/^ro_\w+/gm)?.sort();
+	expect(idsOf((await ask("list", "--group", group!)).out)).toEqual(grouped.sort());
+	expect(idsOf((await ask("list", "--model", "CHEAT")).out)).toEqual([alone]);
+	expect((await ask("list", "--model", "gpt")).out).toContain("No rollouts");
+});
+
+test("abort ends what was named, or everything unfinished, and says which", async () => {
+	const [first, second, third] = await submit("noop", 3);
+	expect(await ask("abort", first!)).toEqual({ code: 0, out: `${first}\n`, err: "Aborted 1 rollout.\n" });
+	const rest = await ask("abort", "--unfinished");
+	expect(rest.out.trim().split("\n").sort()).toEqual([second, third].sort());
+	expect((await ask("abort", "--unfinished")).err).toBe("Nothing to abort.\n");
+	expect((await ask("list", "--outcome", "aborted")).out.match(/^ro_/gm)).toHaveLength(3);
+});
+
+test("several rollouts of a task are summed up as mean and pass@k; failures are no tries", () => {
+	const row = (id: string, name: string, reward: number | null) => ({
+		...newRow(id, `${name} #${id}`, name),
+		phase: "done" as const,
+		outcome: reward === null ? ("failed" as const) : ("completed" as const),
+		reward,
+	});
+	const rows = [
+		row("1", "easy", 1),
+		row("2", "easy", 1),
+		row("3", "hard", 0),
+		row("4", "hard", 1),
+		row("5", "hard", null),
+	];
+	expect(summariseTasks(rows, 80)).toEqual([
+		"task  rollouts  mean  pass@1  pass@2",
+		"easy         2  1.00    1.00    1.00",
+		"hard         3  0.50    0.50    1.00",
+	]);
+	expect(summariseTasks([row("1", "easy", 1), row("3", "hard", 0)], 80)).toEqual([]);
+});
+
+test("in a narrow terminal a row takes several lines, and nothing of it is torn or cut", () => {
+	const columns = [{ title: "task" }, { title: "reward", align: "right" as const }, { title: "rollout" }];
+	const rows = [
+		["fizzbuzz", "1.00", "ro_0mwimh5ae0908719052ca"],
+		["a", "0.50", "ro_1"],
+	];
+	expect(layOut(columns, rows, 30)).toEqual([
+		"task      reward",
+		"    rollout",
+		"fizzbuzz    1.00",
+		"    ro_0mwimh5ae0908719052ca",
+		"a           0.50",
+		"    ro_1",
+	]);
+	expect(layOut(columns, rows)).toHaveLength(3);
+});
