@@ -1,3 +1,5 @@
+import { totalmem } from "node:os";
+
 /** Every bound of the gateway, in one place. */
 export interface GatewayLimits {
 	/** Largest request body an agent may send, in bytes, in levels and in values. */
@@ -39,14 +41,15 @@ export interface GatewayLimits {
 }
 
 export const DEFAULT_LIMITS: Readonly<GatewayLimits> = {
-	// A context of two million tokens, or some pictures; a conversation of thousands of messages.
-	maxBodyBytes: 16 * 1024 * 1024,
+	// A context of a million tokens, or some pictures; a conversation of thousands of messages.
+	maxBodyBytes: 8 * 1024 * 1024,
 	maxDepth: 64,
 	maxValues: 100_000,
 	maxAnswerBytes: 64 * 1024 * 1024,
-	maxHeldBytes: 32 * 1024 * 1024,
+	maxHeldBytes: 16 * 1024 * 1024,
 	ownHeldBytes: 1024 * 1024,
-	maxHeldBytesInAll: 64 * 1024 * 1024,
+	// A request takes up to five times its size while it is answered.
+	maxHeldBytesInAll: Math.max(16 * 1024 * 1024, totalmem() / 2048),
 	maxStreamBytes: 256 * 1024 * 1024,
 	clientHeadersMs: 20_000,
 	clientBodyMs: 60_000,

@@ -15,6 +15,7 @@ import type { GatewayLog } from "./log.ts";
 import { type Patched, type PatchInput, patchRequest } from "./patch.ts";
 import type { JsonObject, Protocol } from "./protocols/protocol.ts";
 import type { Flight, RolloutTap } from "./tap.ts";
+import type { Turns } from "./turns.ts";
 import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
 import { nextStep } from "./upstream/next-step.ts";
 import { receive } from "./upstream/receive.ts";
@@ -28,6 +29,8 @@ export interface AgentRequest {
 	protocol: Protocol;
 	headers: IncomingHttpHeaders;
 	origin: Origin;
+	/** How much came over the wire. */
+	bytes: number;
 	/** What of it may go upstream, and what may not. */
 	body: JsonObject;
 	leftOut: JsonObject;
@@ -38,6 +41,7 @@ export interface RelayParts {
 	engines: EngineBook;
 	engine: Engine;
 	weights: ServedWeights;
+	turns: Turns;
 	limits: GatewayLimits;
 	log: GatewayLog;
 }
@@ -118,6 +122,8 @@ function recovered({ tap, request }: Call): void {
 /** One request to the engine. Returns how to let the agent have the end of the answer. */
 async function attempt(call: Call): Promise<() => void> {
 	const { request, tap, parts, draft, reply } = call;
+	// Only until the request is on its way: the answer takes as long as it takes.
+	using _turn = await parts.turns.take(request.bytes);
 	const patched: Patched = patchRequest(toPatchInput(call, request.body));
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
@@ -188,6 +194,7 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 
 /** Keeps the call. False: it could not be kept, so the agent must not go on as if it had been. */
 async function keep(call: Call, ending: CallEnding): Promise<boolean> {
+	using _turn = await call.parts.turns.take(call.request.bytes);
 	const record = toModelCall(call.draft, ending, Date.now());
 	try {
 		await call.tap.record(record);

@@ -3,13 +3,14 @@ import type { IncomingMessage } from "node:http";
 import type { GatewayLimits } from "../limits.ts";
 import { isObject, type JsonObject } from "../protocols/protocol.ts";
 import type { BodyMemory, BodyShare } from "./body-memory.ts";
-import { JsonMeter } from "./json-meter.ts";
 import type { JsonParser } from "./json-parser.ts";
+import type { Measured } from "./measured-json.ts";
 import { Refusal } from "./refusal.ts";
 
 /** A request's body, and the memory it takes until it is disposed of. */
 export interface Body extends Disposable {
 	json: JsonObject;
+	bytes: number;
 	/** The same for the same bytes. */
 	digest: string;
 }
@@ -19,9 +20,6 @@ export interface BodyReader {
 	parser: JsonParser;
 	limits: GatewayLimits;
 }
-
-/** Smaller ones are parsed sooner than they are handed to a thread. */
-const ASIDE_BYTES = 256 * 1024;
 
 /** The whole body, within a size, a complexity and a time, and within what its box may hold. */
 export async function readBody(
@@ -37,9 +35,10 @@ export async function readBody(
 	try {
 		const { bytes, digest } = await collect(request, limits, clock);
 		share.keepOnly(bytes.length);
-		const json = bytes.length > ASIDE_BYTES ? await parser.parse(bytes) : parseJson(bytes);
-		if (!isObject(json)) throw new Refusal(400, "bad_request", "the request is not a JSON object");
-		return { json, digest, [Symbol.dispose]: () => share[Symbol.dispose]() };
+		// The parser takes the bytes over.
+		const size = bytes.length;
+		const json = toObject(await parser.parse(bytes));
+		return { json, bytes: size, digest, [Symbol.dispose]: () => share[Symbol.dispose]() };
 	} catch (error) {
 		share[Symbol.dispose]();
 		throw error;
@@ -72,18 +71,12 @@ function collect(
 	clock: AbortSignal,
 ): Promise<{ bytes: Buffer; digest: string }> {
 	const { promise, resolve, reject } = Promise.withResolvers<{ bytes: Buffer; digest: string }>();
-	const meter = new JsonMeter(limits);
 	const hash = createHash("sha256");
 	const chunks: Buffer[] = [];
 	let size = 0;
 	const onData = (chunk: Buffer) => {
 		size += chunk.length;
 		if (size > limits.maxBodyBytes) return reject(tooLarge(limits.maxBodyBytes));
-		try {
-			meter.push(chunk);
-		} catch (error) {
-			return reject(error);
-		}
 		hash.update(chunk);
 		chunks.push(chunk);
 	};
@@ -100,13 +93,10 @@ function collect(
 	});
 }
 
-/** Undefined for what is no JSON. */
-export function parseJson(bytes: Uint8Array): unknown {
-	try {
-		return JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8"));
-	} catch {
-		return undefined;
-	}
+function toObject(measured: Measured): JsonObject {
+	if (measured.type === "parsed" && isObject(measured.value)) return measured.value;
+	const what = measured.type === "too-much" ? measured.of : "not a JSON object";
+	throw new Refusal(400, "bad_request", `the request is ${what}`);
 }
 
 function tooLarge(maxBytes: number): Refusal {

@@ -11,6 +11,7 @@ import { COMMON_PROTOCOL, protocolAt } from "../protocols/protocols.ts";
 import { type AgentRequest, relay } from "../relay.ts";
 import type { RolloutTap } from "../tap.ts";
 import type { ServedWeights } from "../weights.ts";
+import { Turns } from "../turns.ts";
 import { admit } from "./admit.ts";
 import { type Body, readBody } from "./body.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -36,11 +37,13 @@ export interface HandlerParts {
 export class Handler implements AsyncDisposable {
 	readonly #parts: HandlerParts;
 	readonly #memory: BodyMemory;
-	readonly #parser = new JsonParser();
+	readonly #parser: JsonParser;
+	readonly #turns = new Turns();
 
 	constructor(parts: HandlerParts) {
 		this.#parts = parts;
 		this.#memory = new BodyMemory(parts.limits);
+		this.#parser = new JsonParser(parts.limits);
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
@@ -96,7 +99,8 @@ export class Handler implements AsyncDisposable {
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
 		const engine = await engines.know(tap.options.endpoint);
-		await relay(read, reply, tap, flight, { dispatcher, engines, engine, weights, limits, log });
+		const turns = this.#turns;
+		await relay(read, reply, tap, flight, { dispatcher, engines, engine, weights, turns, limits, log });
 	}
 
 	/** Why no further call may go upstream; the rollout is told so. */
@@ -122,11 +126,15 @@ export class Handler implements AsyncDisposable {
 	}
 }
 
-function toAgentRequest(request: IncomingMessage, protocol: Protocol, { json, digest }: Body): AgentRequest {
+function toAgentRequest(
+	request: IncomingMessage,
+	protocol: Protocol,
+	{ json, bytes, digest }: Body,
+): AgentRequest {
 	const { headers } = request;
 	const { body, leftOut } = admit(json, protocol);
 	const origin = originOf(headers, body, protocol);
-	return { key: RequestLedger.keyOf(origin, digest), protocol, headers, origin, body, leftOut };
+	return { key: RequestLedger.keyOf(origin, digest), protocol, headers, origin, bytes, body, leftOut };
 }
 
 function pathOf(request: IncomingMessage): string {

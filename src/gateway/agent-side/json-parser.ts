@@ -1,20 +1,30 @@
 import { Worker } from "node:worker_threads";
+import { type JsonLimits, type Measured, parseMeasured } from "./measured-json.ts";
 
 /** Enough for the largest body there may be, whatever it is made of. */
 const MAX_HEAP_MB = 256;
 
+/** Smaller ones are parsed sooner than they are handed to a thread. */
+const LARGE_BYTES = 128 * 1024;
+
 /** Parses large bodies one after the other in a thread of its own: the others' streams flow on meanwhile. */
 export class JsonParser implements AsyncDisposable {
+	readonly #limits: JsonLimits;
 	#worker: Worker | null = null;
-	readonly #waiting: PromiseWithResolvers<unknown>[] = [];
+	readonly #waiting: PromiseWithResolvers<Measured>[] = [];
 
-	/** Takes the bytes over; undefined for what is no JSON. */
-	parse(bytes: Buffer): Promise<unknown> {
-		const answer = Promise.withResolvers<unknown>();
+	constructor({ maxDepth, maxValues }: JsonLimits) {
+		this.#limits = { maxDepth, maxValues };
+	}
+
+	/** Takes the bytes over. */
+	async parse(bytes: Buffer): Promise<Measured> {
+		if (bytes.length < LARGE_BYTES) return parseMeasured(bytes, this.#limits);
+		const answer = Promise.withResolvers<Measured>();
 		this.#waiting.push(answer);
 		this.#worker ??= this.#start();
 		this.#worker.postMessage(bytes, [bytes.buffer as ArrayBuffer]);
-		return answer.promise;
+		return await answer.promise;
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
@@ -26,10 +36,11 @@ export class JsonParser implements AsyncDisposable {
 		const extension = import.meta.url.endsWith(".ts") ? "ts" : "js";
 		const worker = new Worker(new URL(`./json-thread.${extension}`, import.meta.url), {
 			name: "paddock-json",
-			resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB },
+			workerData: this.#limits,
+			resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MB, maxYoungGenerationSizeMb: 8 },
 		});
 		worker.unref();
-		worker.on("message", (value: unknown) => this.#waiting.shift()?.resolve(value));
+		worker.on("message", (value: Measured) => this.#waiting.shift()?.resolve(value));
 		const lose = (error: Error) => {
 			if (this.#worker === worker) this.#worker = null;
 			for (const { reject } of this.#waiting.splice(0)) reject(error);

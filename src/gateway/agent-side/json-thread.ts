@@ -1,4 +1,6 @@
-import { parentPort } from "node:worker_threads";
-import { parseJson } from "./body.ts";
+import { parentPort, workerData } from "node:worker_threads";
+import { type JsonLimits, parseMeasured } from "./measured-json.ts";
 
-parentPort!.on("message", (bytes: Uint8Array) => parentPort!.postMessage(parseJson(bytes)));
+parentPort!.on("message", (bytes: Uint8Array) =>
+	parentPort!.postMessage(parseMeasured(bytes, workerData as JsonLimits)),
+);

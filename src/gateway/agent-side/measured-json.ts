@@ -1,0 +1,55 @@
+export interface JsonLimits {
+	/** Lists and objects inside each other. */
+	maxDepth: number;
+	/** Values, however small: each takes far more memory than the two bytes it costs to send. */
+	maxValues: number;
+}
+
+export type Measured =
+	| { type: "parsed"; value: unknown }
+	| { type: "too-much"; of: string }
+	| { type: "no-json" };
+
+/** Parses what fits into memory: bytes are measured first, one by one and without understanding them. */
+export function parseMeasured(bytes: Uint8Array, limits: JsonLimits): Measured {
+	const of = excessOf(bytes, limits);
+	if (of !== null) return { type: "too-much", of };
+	try {
+		const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
+		return { type: "parsed", value: JSON.parse(text) };
+	} catch {
+		return { type: "no-json" };
+	}
+}
+
+function excessOf(bytes: Uint8Array, { maxDepth, maxValues }: JsonLimits): string | null {
+	let depth = 0;
+	let values = 1;
+	for (let at = 0; at < bytes.length; at += 1) {
+		const byte = bytes[at]!;
+		if (byte === QUOTE) at = endOfString(bytes, at);
+		else if (byte === COMMA) values += 1;
+		else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+			depth += 1;
+			values += 1;
+			if (depth > maxDepth) return `deeper than ${maxDepth} levels`;
+		} else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) depth -= 1;
+		if (values > maxValues) return `of more than ${maxValues} values`;
+	}
+	return null;
+}
+
+/** Where the closing quote is, or the end. */
+function endOfString(bytes: Uint8Array, start: number): number {
+	let at = start + 1;
+	while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
+	return at;
+}
+
+const QUOTE = 34;
+const COMMA = 44;
+const OPEN_BRACKET = 91;
+const BACKSLASH = 92;
+const CLOSE_BRACKET = 93;
+const OPEN_BRACE = 123;
+const CLOSE_BRACE = 125;
