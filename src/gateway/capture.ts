@@ -19,6 +19,8 @@ export interface CallDraft {
 	/** As last sent upstream. */
 	body: JsonObject;
 	patch: JsonObject;
+	/** The engine was asked to answer piece by piece. */
+	streams: boolean;
 	answer: EngineAnswer | null;
 	engine: string | null;
 	logprobsMode: LogprobsMode | undefined;

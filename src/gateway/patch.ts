@@ -19,7 +19,7 @@ export interface PatchInput {
 	wantsMaxCompletionTokens: boolean;
 	/** False when nothing is kept: then no token flags are sent. */
 	captures: boolean;
-	/** What is left of the output budget. */
+	/** What the budget gives to this call; null is no limit. */
 	outputTokensLeft: number | null;
 }
 
@@ -73,12 +73,17 @@ function setSampling(draft: RequestDraft, { sampling, protocol, dialect }: Patch
 function capTokens(draft: RequestDraft, input: PatchInput): boolean {
 	const { body, sampling, outputTokensLeft } = input;
 	const field = input.protocol.lengthField(input);
-	const asked = Number(body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? Number.NaN);
-	const wanted = asked > 0 ? asked : Number.POSITIVE_INFINITY;
-	const capped = sampling.maxTokensCap > 0 ? Math.min(wanted, sampling.maxTokensCap) : wanted;
+	const capped = wantedTokens(body, sampling);
 	const limit = outputTokensLeft === null ? capped : Math.min(capped, Math.max(1, outputTokensLeft));
 	for (const name of ["max_tokens", "max_completion_tokens", "max_output_tokens"])
 		if (name !== field) draft.remove(name);
 	if (Number.isFinite(limit)) draft.set(field, limit);
 	return limit < capped;
+}
+
+/** How long an answer may become: what the agent asks for, within the sampling cap. */
+export function wantedTokens(body: JsonObject, { maxTokensCap }: Sampling): number {
+	const asked = Number(body.max_tokens ?? body.max_completion_tokens ?? body.max_output_tokens ?? Number.NaN);
+	const wanted = asked > 0 ? Math.ceil(asked) : Number.POSITIVE_INFINITY;
+	return maxTokensCap > 0 ? Math.min(wanted, maxTokensCap) : wanted;
 }

@@ -15,6 +15,7 @@ import type { GatewayLog } from "./log.ts";
 import { type Patched, type PatchInput, patchRequest } from "./patch.ts";
 import type { JsonObject, Protocol } from "./protocols/protocol.ts";
 import type { Flight, RolloutTap } from "./tap.ts";
+import type { Reservation, TokenCounts } from "./token-budget.ts";
 import type { Turns } from "./turns.ts";
 import { faultOfError, type UpstreamFault } from "./upstream/fault.ts";
 import { nextStep } from "./upstream/next-step.ts";
@@ -52,11 +53,22 @@ export async function relay(
 	reply: AgentReply,
 	tap: RolloutTap,
 	flight: Flight,
+	reservation: Reservation,
 	parts: RelayParts,
 ): Promise<void> {
 	const draft = startDraft(request, tap, flight, parts);
 	tap.options.onCallStart?.({ index: flight.index, purpose: request.origin.purpose });
-	const call: Call = { request, reply, tap, flight, parts, draft, waitedMs: 0, clippedByBudget: false };
+	const call: Call = {
+		request,
+		reply,
+		tap,
+		flight,
+		reservation,
+		parts,
+		draft,
+		waitedMs: 0,
+		clippedByBudget: false,
+	};
 	const { endpoint, sampling } = tap.options;
 	const logprobsMode = draft.captures ? parts.engines.logprobsMode(endpoint, sampling) : null;
 	const ending = await converse(call);
@@ -65,6 +77,7 @@ export async function relay(
 	const isDelivered = ending.complete && !reply.isGone;
 	const error = ending.complete && !isDelivered ? AGENT_GONE : ending.error;
 	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
+	reservation.settle(toSpent(call));
 	const isKept = await keep(call, { complete: isDelivered, error });
 	if (isKept) ending.deliver();
 	else reply.destroy();
@@ -76,6 +89,7 @@ interface Call {
 	reply: AgentReply;
 	tap: RolloutTap;
 	flight: Flight;
+	reservation: Reservation;
 	parts: RelayParts;
 	draft: CallDraft;
 	waitedMs: number;
@@ -128,6 +142,7 @@ async function attempt(call: Call): Promise<() => void> {
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
+	draft.streams = patched.engineStreams;
 	draft.patch = { ...request.leftOut, ...patched.patch };
 	draft.losses = toLosses(parts.engine);
 	draft.upstreamStatus = null;
@@ -146,7 +161,7 @@ async function attempt(call: Call): Promise<() => void> {
 	});
 }
 
-function toPatchInput({ request, tap, parts, draft }: Call, body: JsonObject): PatchInput {
+function toPatchInput({ request, tap, reservation, parts, draft }: Call, body: JsonObject): PatchInput {
 	return {
 		protocol: request.protocol,
 		body,
@@ -156,7 +171,7 @@ function toPatchInput({ request, tap, parts, draft }: Call, body: JsonObject): P
 		refused: parts.engine.refused,
 		wantsMaxCompletionTokens: parts.engine.wantsMaxCompletionTokens,
 		captures: draft.captures,
-		outputTokensLeft: tap.outputTokensLeft,
+		outputTokensLeft: reservation.outputTokens,
 	};
 }
 
@@ -190,6 +205,28 @@ async function answerTo(call: Call, fault: UpstreamFault): Promise<Ending | null
 	return request.origin.purpose === "title"
 		? { complete: false, error, deliver }
 		: { complete: false, error, deliver, stop: failure };
+}
+
+/** As the engine counted it. An answer that was cut before that counts as far as it was heard, and its prompt by its size. */
+function toSpent({ request, flight, reservation, draft }: Call): TokenCounts {
+	const { answer } = draft;
+	const heard = answer ? Math.max(answer.tokens.ids.length, answer.tokens.logprobs.length, answer.pieces) : 0;
+	const isCut = flight.signal.aborted && answer !== null;
+	// Of an answer in one piece nobody knows how far it had come.
+	const unheard = isCut && !draft.streams ? (reservation.outputTokens ?? 0) : 0;
+	const isFinished = answer !== null && answer.finishReason !== null;
+	const promptTokens = answer?.usage?.promptTokens ?? answer?.tokens.promptIds.length ?? 0;
+	const completionTokens = answer?.usage?.completionTokens ?? 0;
+	return {
+		promptTokens: promptTokens === 0 && (isCut || heard > 0) ? guessPrompt(request) : promptTokens,
+		completionTokens:
+			isFinished && answer.usage ? completionTokens : Math.max(completionTokens, heard, unheard),
+	};
+}
+
+/** Tokens are about four bytes of JSON. */
+export function guessPrompt({ bytes }: AgentRequest): number {
+	return Math.ceil(bytes / 4);
 }
 
 /** Keeps the call. False: it could not be kept, so the agent must not go on as if it had been. */
@@ -234,6 +271,7 @@ function startDraft(
 		upstreamStatus: null,
 		body: request.body,
 		patch: {},
+		streams: false,
 		answer: null,
 		engine: engine.name,
 		logprobsMode: tap.options.endpoint.logprobsMode,

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
-import { type ModelCall, toCallSummary } from "../model/call.ts";
+import type { ModelCall } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
 import { RequestLedger } from "./agent-side/request-ledger.ts";
 import type { Tap, TapOptions, TapStop } from "./gateway.ts";
+import { TokenBudget } from "./token-budget.ts";
 
 /** A call between its request and its record. */
 export interface Flight extends Disposable {
@@ -28,7 +29,9 @@ export class RolloutTap implements Tap {
 	readonly key: string;
 	readonly options: TapOptions;
 	readonly ledger = new RequestLedger();
-	readonly counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
+	readonly budget: TokenBudget;
+	#calls = 0;
+	readonly #revocation = new AbortController();
 	lastUpstreamError: Failure | null = null;
 	stop: TapStop | null = null;
 	/** Prompts refused as too long since the last one that fitted. */
@@ -36,10 +39,10 @@ export class RolloutTap implements Tap {
 	readonly #flights = new Set<Flight>();
 	readonly #onRevoke: () => void;
 	#landed: (() => void)[] = [];
-	#isRevoked = false;
 
 	constructor(options: TapOptions, onRevoke: () => void) {
 		this.options = options;
+		this.budget = new TokenBudget(options.budget);
 		this.key = options.key ?? `pk-${randomBytes(24).toString("base64url")}`;
 		this.#onRevoke = onRevoke;
 	}
@@ -48,26 +51,18 @@ export class RolloutTap implements Tap {
 		return this.#flights.size;
 	}
 
-	/** What is used up, if anything. */
-	get exhausted(): string | null {
-		const { budget } = this.options;
-		const { calls, promptTokens, completionTokens } = this.counts;
-		if (calls >= budget.maxCalls) return "calls";
-		if (promptTokens >= (budget.maxInputTokens ?? Number.POSITIVE_INFINITY)) return "input tokens";
-		if (completionTokens >= (budget.maxOutputTokens ?? Number.POSITIVE_INFINITY)) return "output tokens";
-		if (promptTokens + completionTokens >= (budget.maxTotalTokens ?? Number.POSITIVE_INFINITY))
-			return "total tokens";
-		return null;
+	get counts(): Tap["counts"] {
+		return { calls: this.#calls, ...this.budget.spent };
 	}
 
-	get outputTokensLeft(): number | null {
-		const { maxOutputTokens, maxTotalTokens } = this.options.budget;
-		const { promptTokens, completionTokens } = this.counts;
-		const left = Math.min(
-			(maxOutputTokens ?? Number.POSITIVE_INFINITY) - completionTokens,
-			(maxTotalTokens ?? Number.POSITIVE_INFINITY) - promptTokens - completionTokens,
-		);
-		return Number.isFinite(left) ? left : null;
+	/** What is used up, if anything. */
+	get exhausted(): string | null {
+		return this.#calls >= this.options.budget.maxCalls ? "calls" : this.budget.exhausted;
+	}
+
+	/** Fires when the key is revoked. */
+	get revoked(): AbortSignal {
+		return this.#revocation.signal;
 	}
 
 	/** The first reason wins and is told once. */
@@ -80,31 +75,28 @@ export class RolloutTap implements Tap {
 	takeOff(): Flight {
 		const controller = new AbortController();
 		const flight: Flight = {
-			index: this.counts.calls,
+			index: this.#calls,
 			signal: controller.signal,
 			cut: (why) => controller.abort(new CutError(why)),
 			[Symbol.dispose]: () => this.#land(flight),
 		};
-		this.counts.calls += 1;
+		this.#calls += 1;
 		this.#flights.add(flight);
 		return flight;
 	}
 
-	/** Counts the call and keeps it; resolves when it is on disk. */
+	/** Keeps the call; resolves when it is on disk. */
 	async record(call: ModelCall): Promise<void> {
-		const summary = toCallSummary(call);
-		this.counts.promptTokens += summary.promptTokens;
-		this.counts.completionTokens += summary.completionTokens;
 		await this.options.sink?.write(call);
 	}
 
 	get isRevoked(): boolean {
-		return this.#isRevoked;
+		return this.revoked.aborted;
 	}
 
 	async revoke(): Promise<void> {
-		if (!this.#isRevoked) this.#onRevoke();
-		this.#isRevoked = true;
+		if (!this.isRevoked) this.#onRevoke();
+		this.#revocation.abort();
 		for (const flight of this.#flights) flight.cut("revoked");
 		if (this.#flights.size === 0) return;
 		await new Promise<void>((resolve) => this.#landed.push(resolve));

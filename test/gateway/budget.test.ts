@@ -1,6 +1,7 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { sse, stream, streams } from "../fakes/replies.ts";
-import { CHAT, openStation, type Station } from "./station.ts";
+import type { Exchange } from "../fakes/upstream.ts";
+import { CHAT, connect, openStation, type Station } from "./station.ts";
 
 const saying = (content: string) => ({ ...CHAT, messages: [{ role: "user", content }] });
 const turn = (n: number) => saying(`turn ${n}`);
@@ -129,3 +130,88 @@ test("more calls at once than a rollout may have are put off, not served", async
 	await tap.revoke();
 	expect(await first).toBe("cut");
 });
+
+test("calls side by side never get more tokens together than are left", async () => {
+	const waiting: Exchange[] = [];
+	await using station = await openStation((exchange) => void waiting.push(exchange), {
+		limits: { upstreamHeadersMs: 60_000, upstreamWholeMs: 60_000 },
+	});
+	await using tap = station.open({ budget: { maxCalls: 500, maxOutputTokens: 10_000 } });
+	const asking = Array.from({ length: 32 }, (_, n) => station.ask(tap.key, turn(n)));
+	let [answered, sampled] = [0, 0];
+	while (sampled < 10_000) {
+		await station.upstream.until(() => station.upstream.received.length > answered);
+		const underWay = station.upstream.received.slice(answered);
+		const promised = underWay.reduce((sum, { body }) => sum + Number(body.max_tokens), 0);
+		expect(sampled + promised).toBeLessThanOrEqual(10_000);
+		// Each uses up all it may.
+		const next = waiting.shift()!;
+		answered += 1;
+		sampled += Number(next.body.max_tokens);
+		const usage = `"completion_tokens":${next.body.max_tokens}`;
+		stream(streams.vllm().replace('"completion_tokens":3', usage))(next);
+	}
+	const statuses = (await Promise.all(asking)).map(({ status }) => status);
+	expect(statuses.filter((status) => status === 200)).toHaveLength(answered);
+	expect(statuses.filter((status) => status === 400)).toHaveLength(32 - answered);
+	expect(tap.counts.completionTokens).toBe(10_000);
+	expect(station.stops).toEqual([{ type: "budget", what: "output tokens" }]);
+});
+
+test("a call that waits for others goes on with what they left", async () => {
+	const waiting: Exchange[] = [];
+	await using station = await openStation((exchange) => void waiting.push(exchange), {
+		limits: { upstreamHeadersMs: 60_000 },
+	});
+	await using tap = station.open({ budget: { maxCalls: 500, maxTotalTokens: 5000 } });
+	const first = station.ask(tap.key, turn(1));
+	await station.upstream.until(() => station.upstream.received.length === 1);
+	const second = station.ask(tap.key, turn(2));
+	stream(streams.vllm())(waiting[0]!);
+	expect((await first).status).toBe(200);
+	await station.upstream.until(() => station.upstream.received.length === 2);
+	expect(waiting[1]!.body.max_tokens).toBe(4096);
+	stream(streams.vllm())(waiting[1]!);
+	expect((await second).status).toBe(200);
+});
+
+test.each([
+	["with ids", "vllm", ""],
+	["without ids or logprobs", "plain", '"token_ids"'],
+] as const)(
+	"an answer that the agent cut off counts as far as it had come, %s",
+	async (_how, dialect, hide) => {
+		await using station = await openStation(({ response }) => {
+			response.writeHead(200, { "content-type": "text/event-stream" });
+			for (let n = 0; n < 5; n += 1)
+				response.write(
+					sse({
+						model: "m",
+						choices: [{ index: 0, delta: { content: `${n} ` }, ...(hide ? {} : { token_ids: [n] }) }],
+					}),
+				);
+		});
+		const endpoint = {
+			name: "e",
+			baseUrl: station.upstream.baseUrl,
+			model: "m",
+			dialect,
+			disableThinking: false,
+		};
+		await using tap = station.open({ endpoint, budget: { maxCalls: 500, maxOutputTokens: 5 } });
+		const socket = connect(station.url);
+		const body = JSON.stringify(CHAT);
+		socket.write(
+			`POST /v1/chat/completions HTTP/1.1\r\nhost: gw\r\nauthorization: Bearer ${tap.key}\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+		);
+		let heard = "";
+		for await (const chunk of socket) {
+			heard += chunk;
+			if (heard.includes("4 ")) break;
+		}
+		await vi.waitFor(() => expect(station.calls).toHaveLength(1));
+		expect(tap.counts.completionTokens).toBe(5);
+		expect(tap.counts.promptTokens).toBeGreaterThan(0);
+		expect((await station.ask(tap.key, turn(1))).status).toBe(400);
+	},
+);

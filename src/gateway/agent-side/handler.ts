@@ -6,12 +6,14 @@ import { codeForAgent } from "../call-ending.ts";
 import type { EngineBook } from "../engines/engines.ts";
 import type { GatewayLimits } from "../limits.ts";
 import type { GatewayLog } from "../log.ts";
+import { wantedTokens } from "../patch.ts";
 import type { Protocol } from "../protocols/protocol.ts";
 import { COMMON_PROTOCOL, protocolAt } from "../protocols/protocols.ts";
-import { type AgentRequest, relay } from "../relay.ts";
+import { type AgentRequest, guessPrompt, relay } from "../relay.ts";
 import type { RolloutTap } from "../tap.ts";
-import type { ServedWeights } from "../weights.ts";
+import type { Reservation } from "../token-budget.ts";
 import { Turns } from "../turns.ts";
+import type { ServedWeights } from "../weights.ts";
 import { admit } from "./admit.ts";
 import { type Body, readBody } from "./body.ts";
 import { BodyMemory } from "./body-memory.ts";
@@ -91,16 +93,25 @@ export class Handler implements AsyncDisposable {
 
 	async #converse(read: AgentRequest, response: ServerResponse, tap: RolloutTap): Promise<void> {
 		if (tap.isRevoked) throw new Refusal(401, "invalid_api_key", "The key was revoked.");
-		const ended = this.#reasonToEnd(read, tap);
-		if (ended !== null) throw new Refusal(400, "rollout_ended", `paddock ended this rollout: ${ended}`);
+		this.#refuseIfEnded(read, tap);
 		const { dispatcher, limits, log, engines, weights } = this.#parts;
-		if (tap.inFlight >= limits.maxCallsInFlight)
+		if (tap.inFlight + tap.budget.waiting >= limits.maxCallsInFlight)
 			throw new Refusal(429, "too_many_calls", "Too many calls at once.", { "retry-after": "1" });
+		using reservation = await reserve(read, response, tap);
+		// It may have waited for others, and they may have used up what there was.
+		this.#refuseIfEnded(read, tap);
+		if (reservation === null) return void response.destroy();
 		using flight = tap.takeOff();
 		const reply = new AgentReply(response, () => flight.cut("agent_gone"));
 		const engine = await engines.know(tap.options.endpoint);
 		const turns = this.#turns;
-		await relay(read, reply, tap, flight, { dispatcher, engines, engine, weights, turns, limits, log });
+		const parts = { dispatcher, engines, engine, weights, turns, limits, log };
+		await relay(read, reply, tap, flight, reservation, parts);
+	}
+
+	#refuseIfEnded(read: AgentRequest, tap: RolloutTap): void {
+		const ended = this.#reasonToEnd(read, tap);
+		if (ended !== null) throw new Refusal(400, "rollout_ended", `paddock ended this rollout: ${ended}`);
 	}
 
 	/** Why no further call may go upstream; the rollout is told so. */
@@ -124,6 +135,19 @@ export class Handler implements AsyncDisposable {
 		const close = request.complete ? {} : { connection: "close" };
 		sendJson(response, status, body, { ...refusal.headers, ...close });
 	}
+}
+
+/** Null when the budget is used up, the agent hung up or the key was revoked while it waited for others to settle. */
+async function reserve(
+	read: AgentRequest,
+	response: ServerResponse,
+	tap: RolloutTap,
+): Promise<Reservation | null> {
+	const hangUp = new AbortController();
+	response.once("close", () => hangUp.abort());
+	const completionTokens = wantedTokens(read.body, tap.options.sampling);
+	const signal = AbortSignal.any([hangUp.signal, tap.revoked]);
+	return await tap.budget.reserve({ promptTokens: guessPrompt(read), completionTokens }, signal);
 }
 
 function toAgentRequest(
