@@ -44,6 +44,12 @@ class AsyncClient:
     ) -> None:
         self._transport = Transport(base_url, token, patience_s, tls)
 
+    async def __aenter__(self) -> AsyncClient:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing is held between requests; ``async with`` is a matter of taste."""
+
     # What makes rollouts
 
     async def run(

@@ -27,6 +27,10 @@ class AsyncTest(unittest.IsolatedAsyncioTestCase):
         self.assertEqual(len({result.rollout_id for result in results}), 40)
         self.assertEqual({result.outcome for result in results}, {"completed"})
 
+    async def test_it_may_be_opened_with_async_with(self) -> None:
+        async with AsyncClient(self.server.url) as client:
+            self.assertEqual((await client.run(TASK, endpoint="scripted")).outcome, "completed")
+
     async def test_events_go_on_after_a_restart(self) -> None:
         rollout = self.server.new_rollout()
         rollout.events = [event(rollout.id, 1), event(rollout.id, 2), event(rollout.id, 3, "rollout-end")]
