@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { cpus, loadavg, tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { PassThrough } from "node:stream";
 import { findAgentBinary } from "../src/host/binary.ts";
 import { BoxSpec } from "../src/model/task.ts";
@@ -15,6 +16,8 @@ const COMMANDS = 100;
 const SNAPSHOTS = 10;
 const FILES = 440;
 const FILE_BYTES = 14_000;
+const STAGED_FILES = [2_000, 20_000];
+const STAGINGS = 3;
 
 interface Row {
 	what: string;
@@ -31,6 +34,7 @@ export async function benchSandbox(print: (text: string) => void): Promise<void>
 		...(await measureLife(backend)),
 		...(await measureCommands(backend)),
 		...(await measureSnapshots(backend, folder.path)),
+		...(await measureStaging(backend, folder.path)),
 	];
 	const load = loadavg()[0]!.toFixed(1);
 	const { rows: agentRows, verification } = await measureAgent();
@@ -130,6 +134,39 @@ async function measureSnapshots(backend: Backend, folder: string): Promise<Row[]
 		{ what: `snapshot of home (${size})`, ...rows.pack, bareWhat: "tar to /dev/null" },
 		{ what: "home from box to box", ...rows.move, bareWhat: "tar to tar on the disk" },
 	];
+}
+
+/** A task of many small files, as a rollout stages it. */
+async function measureStaging(backend: Backend, folder: string): Promise<Row[]> {
+	await using box = await openBox(backend);
+	const rows: Row[] = [];
+	for (const count of STAGED_FILES) {
+		const files = Array.from({ length: count }, (_, index) => ({
+			path: `staged/${index % 100}/${index}.txt`,
+			data: `file ${index}\n${"x".repeat(index % 500)}`,
+		}));
+		const row: Row = {
+			what: `stage ${count} small files`,
+			box: [],
+			bare: [],
+			bareWhat: "one program writes them",
+		};
+		for (let round = 0; round < STAGINGS; round += 1) {
+			row.box.push(await clock(() => box.writeFiles(files)));
+			await box.exec(["rm", "-r", "staged"]);
+			row.bare!.push(await clock(() => writeBare(join(folder, "..", `staged-${count}-${round}`), files)));
+		}
+		rows.push(row);
+	}
+	return rows;
+}
+
+async function writeBare(folder: string, files: { path: string; data: string }[]): Promise<void> {
+	for (const { path, data } of files) {
+		const target = join(folder, path);
+		mkdirSync(dirname(target), { recursive: true });
+		writeFileSync(target, data);
+	}
 }
 
 /** By hand: the workdir is copied, and the same command run in the copy. */

@@ -108,7 +108,7 @@ describe("the other machine", () => {
 		const boxes = await Promise.all([openBox(one), openBox(two)]);
 		const folders = (await readdir(cache)).filter((name) => /^[0-9a-f]{64}$/.test(name));
 		const files = await Promise.all(folders.map((folder) => readdir(join(cache, folder))));
-		expect(files.flat().sort()).toEqual(["agent", "bridge.ts", "init.ts"]);
+		expect(files.flat().sort()).toEqual(["agent", "bridge.ts", "init.ts", "run-untrusted"]);
 		for (const [index, folder] of folders.entries()) {
 			const { stdout } = await run("sha256sum", [join(cache, folder, files[index]![0]!)]);
 			expect(stdout.split(" ")[0]).toBe(folder);
@@ -119,6 +119,18 @@ describe("the other machine", () => {
 		await using _box = await openBox(three);
 		expect((await stat(agent)).ino).toBe(ino);
 		await Promise.all(boxes.map((box) => box[Symbol.asyncDispose]()));
+	});
+
+	test("believes no program there by its name and size: what was changed is brought anew", async (context) => {
+		here(context);
+		await using before = await openBackend();
+		await (await openBox(before))[Symbol.asyncDispose]();
+		const { stdout } = await run("find", [join(sshd.home, ".cache/paddock"), "-name", "init.ts"]);
+		const installed = stdout.trim().split("\n");
+		for (const path of installed) await writeFile(path, "x".repeat((await stat(path)).size));
+		await using after = await openBackend();
+		await using box = await openBox(after);
+		expect((await box.exec("echo alive")).stdout).toBe("alive\n");
 	});
 
 	test("keeps no process and no folder of a closed box", async (context) => {

@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
 import { createReadStream } from "node:fs";
-import { stat } from "node:fs/promises";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { RolloutError } from "../../errors.ts";
@@ -90,11 +89,12 @@ async function install(
 	name: string,
 	content: Buffer | string,
 ): Promise<string> {
-	const [sha256, size] = await describe(content);
+	const sha256 = await digestOf(content);
 	const folder = `${cache}/${sha256}`;
 	const target = `${folder}/${name}`;
-	const present = await connection.script(`stat -c %s ${quote(target)} 2>/dev/null`);
-	if (present.stdout.trim() === `${size}`) return target;
+	// Whoever shares the account can put something else under the name: what is there is read, not believed.
+	const present = await connection.script(`sha256sum ${quote(target)} 2>/dev/null`);
+	if (present.stdout.split(" ")[0] === sha256) return target;
 	const part = `${target}.${randomBytes(8).toString("hex")}`;
 	const receive = `umask 077; mkdir -p ${quote(folder)} && cat > ${quote(part)} && sha256sum ${quote(part)}`;
 	const source = typeof content === "string" ? createReadStream(content) : Readable.from([content]);
@@ -139,11 +139,11 @@ echo "$target"
 	throw new RolloutError("sandbox", "ssh_install_failed", stderr.trim(), { retryable: true });
 }
 
-async function describe(content: Buffer | string): Promise<[string, number]> {
+async function digestOf(content: Buffer | string): Promise<string> {
 	const hash = createHash("sha256");
-	if (typeof content !== "string") return [hash.update(content).digest("hex"), content.length];
+	if (typeof content !== "string") return hash.update(content).digest("hex");
 	await pipeline(createReadStream(content), hash);
-	return [hash.digest("hex"), (await stat(content)).size];
+	return hash.digest("hex");
 }
 
 function parseSurvey(text: string): Map<string, string[]> {

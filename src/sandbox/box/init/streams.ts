@@ -34,14 +34,29 @@ function splice(left: Socket, right: Socket): void {
 	flow(right, left);
 }
 
+/** The end follows when every write is through, and in a turn of its own: ended earlier, this runtime drops the rest. */
 function flow(from: Socket, to: Socket): void {
+	let unwritten = 0;
+	let over = false;
+	const endWhenWritten = () => {
+		if (over && unwritten === 0) setImmediate(() => to.end());
+	};
+	const finish = () => {
+		over = true;
+		endWhenWritten();
+	};
 	from.on("data", (chunk) => {
-		if (to.write(chunk)) return;
+		unwritten += 1;
+		const keepsUp = to.write(chunk, () => {
+			unwritten -= 1;
+			endWhenWritten();
+		});
+		if (keepsUp) return;
 		from.pause();
 		to.once("drain", () => from.resume());
 	});
-	from.on("end", () => to.end());
-	from.on("close", () => to.end());
-	from.on("error", () => to.end());
+	from.on("end", finish);
+	from.on("close", finish);
+	from.on("error", finish);
 	from.resume();
 }
