@@ -144,7 +144,7 @@ async function converse(
 	using _listening = conversation.subscribe((event) => {
 		hear(event, replies, over.resolve);
 		if (event.type === "lost") lost = setTimeout(() => over.resolve(null), options.lostMs ?? LOST_MS);
-		else clearTimeout(lost);
+		if (event.type === "gap") clearTimeout(lost);
 	});
 	using _deciding = conversation.decideWith(toHandler(options.permission ?? "deny"));
 	using _answering = conversation.answerWith(async () => ({ answers: null, by: "policy" }));
@@ -156,20 +156,23 @@ async function converse(
 	if (first === "fired") {
 		sending.catch(() => {});
 		replies.stopped(clock.aborted);
-		// The agent stops even when it takes longer than whoever asked for it waits.
-		const limit = AbortSignal.timeout(INTERRUPT_MS);
-		await Promise.race([
-			conversation.interrupt().catch((error) => options.log?.(messageOf(error), replies.traceId)),
-			fired(limit),
-		]);
-		return;
+		return await stop(conversation, options, replies.traceId);
 	}
-	if (first === null) return replies.fail("transport", true, "the agent's server is gone");
+	if (first === null) {
+		replies.fail("transport", true, "the agent's server is gone");
+		return await stop(conversation, options, replies.traceId);
+	}
 	if (first.error === null && first.ended === "answered") return replies.finish(first.text, first.tokens);
 	if (first.ended === "interrupted") return replies.fail("aborted", false, "the turn was interrupted");
 	if (first.error === null) return replies.fail("provider", true, "the agent did not answer");
 	options.log?.(`${first.error.code}: ${first.error.message}`, replies.traceId);
 	replies.fail(...toError(first.error));
+}
+
+/** The agent stops even when that takes longer than whoever asked for it waits. */
+async function stop(conversation: Conversation, options: DriveTurnOptions, traceId: string): Promise<void> {
+	const interrupting = conversation.interrupt().catch((error) => options.log?.(messageOf(error), traceId));
+	await Promise.race([interrupting, fired(AbortSignal.timeout(INTERRUPT_MS))]);
 }
 
 function hear(event: ConversationEvent, replies: Replies, over: (turn: Turn | null) => void): void {

@@ -129,6 +129,24 @@ describe("it ends with one error and throws nothing", () => {
 		await target.finish();
 	});
 
+	test("when the server of an address is out of reach for too long", async () => {
+		await agent.play([bash("sleep 2"), say("x")]);
+		const target = await agent.converse(await agent.folder());
+		target.subscribe((event) => {
+			if (event.type === "agent-event" && JSON.stringify(event).includes('"running"'))
+				agent.cutter.setDown(true);
+		});
+		try {
+			const replies = await collect(target, "Go", { permission: "allow", lostMs: 300 });
+			expect(replies).toMatchObject([{ kind: "error", code: "transport", retryable: true }]);
+		} finally {
+			agent.cutter.setDown(false);
+		}
+		await target.interrupt();
+		expect(target.pending).toBe(false);
+		await target.finish();
+	});
+
 	test("while another turn is being worked on; or waits for it, if that was asked for", async () => {
 		await agent.play([bash("sleep 1"), say("First."), say("Second.")]);
 		const target = await talk();

@@ -3,14 +3,13 @@ import { join } from "node:path";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { permissions, serverEnvironment } from "../opencode-config.ts";
 import { openServeConversation } from "../serve/attach.ts";
-import { placeAt, ServeClient } from "../serve/client.ts";
 import type { ServeConversation, ServeConversationOptions } from "../serve/conversation.ts";
-import { SERVE_TIMES } from "../serve/times.ts";
 import { CrashGuard } from "./crash-guard.ts";
 import { type KeptProvider, writeHome } from "./home.ts";
 import { type Launched, launch, type ServerEnd } from "./launch.ts";
 import { LogFile } from "./log-file.ts";
-import { isSame, listensOn, withVariable } from "./processes.ts";
+import { isSame, withVariable } from "./processes.ts";
+import { KEEPER_TIMES, type KeeperTimes, Readiness } from "./readiness.ts";
 import { forgetServer, recallServer, rememberServer } from "./server-record.ts";
 import { signal } from "./signals.ts";
 
@@ -30,30 +29,6 @@ export interface KeeperOptions {
 	times?: Partial<KeeperTimes>;
 	maxLogBytes?: number;
 }
-
-export interface KeeperTimes {
-	/** From asking to answering. */
-	readyMs: number;
-	pollMs: number;
-	probeMs: number;
-	/** A busy server is not a dead one: it must fail this often, over at least this long. */
-	failedProbes: number;
-	unhealthyMs: number;
-	termMs: number;
-	now(): number;
-	sleep(ms: number, signal: AbortSignal): Promise<void>;
-}
-
-const TIMES: KeeperTimes = {
-	readyMs: 30_000,
-	pollMs: 100,
-	probeMs: 1_000,
-	failedProbes: 3,
-	unhealthyMs: 5_000,
-	termMs: 5_000,
-	now: () => Date.now(),
-	sleep: SERVE_TIMES.sleep,
-};
 
 const INHERITED = ["PATH", "LANG", "LC_ALL", "TZ"];
 const MARK = "PADDOCK_SERVER_MARK";
@@ -75,6 +50,7 @@ export class ServeKeeper implements AsyncDisposable {
 	#ensuring: Promise<{ baseUrl: string }> | null = null;
 	#stopping: Promise<void> | null = null;
 	#stopAsked = new AbortController();
+	#readiness: Readiness;
 
 	constructor(options: KeeperOptions) {
 		if (options.password.length < 16)
@@ -84,9 +60,10 @@ export class ServeKeeper implements AsyncDisposable {
 				"a kept server needs a password of at least 16 characters",
 			);
 		this.#options = options;
-		this.#times = { ...TIMES, ...options.times };
+		this.#times = { ...KEEPER_TIMES, ...options.times };
 		this.#provider = options.provider;
 		this.#crashes = new CrashGuard(this.#times.now);
+		this.#readiness = this.#newReadiness();
 	}
 
 	get state(): KeeperState {
@@ -157,9 +134,10 @@ export class ServeKeeper implements AsyncDisposable {
 	async #ensure(): Promise<{ baseUrl: string }> {
 		await this.#stopping;
 		this.#stopAsked = new AbortController();
+		this.#readiness = this.#newReadiness();
 		const deadline = this.#times.now() + this.#times.readyMs;
 		const current = this.#server ?? (await this.#adopt());
-		if (current !== null && (await this.#isHealthyInTheEnd(current, deadline)))
+		if (current !== null && (await this.#readiness.isHealthyInTheEnd(current, deadline)))
 			return { baseUrl: current.baseUrl };
 		if (current !== null) await this.#reap(current);
 		try {
@@ -167,20 +145,6 @@ export class ServeKeeper implements AsyncDisposable {
 		} catch (error) {
 			this.#state = this.#stopAsked.signal.aborted ? "stopped" : "failed";
 			throw error;
-		}
-	}
-
-	/** One failed probe is nothing, several in a row over some time are. */
-	async #isHealthyInTheEnd(server: Launched, deadline: number): Promise<boolean> {
-		const since = this.#times.now();
-		for (let failures = 0; ; ) {
-			if (!(await server.isAlive())) return false;
-			if (await this.#answers(server.baseUrl, this.#options.password, deadline)) return true;
-			failures += 1;
-			const { failedProbes, unhealthyMs, now } = this.#times;
-			if (failures >= failedProbes && now() - since >= unhealthyMs) return false;
-			if (now() >= deadline) throw tooLate("the server lives but does not answer");
-			await this.#pause(deadline);
 		}
 	}
 
@@ -211,10 +175,10 @@ export class ServeKeeper implements AsyncDisposable {
 		this.#server = server;
 		try {
 			await rememberServer(home, server);
-			await this.#untilListening(server, deadline);
+			await this.#readiness.untilListening(server, deadline);
 			await rememberServer(home, server);
-			await this.#untilHealthy(server, deadline);
-			await this.#requireOurs(server);
+			await this.#readiness.untilHealthy(server, deadline);
+			await this.#readiness.requireOurs(server);
 		} catch (error) {
 			const said = this.#hide(await log.tail().catch(() => ""));
 			this.#crashes.crashed();
@@ -224,62 +188,6 @@ export class ServeKeeper implements AsyncDisposable {
 		this.#state = "running";
 		void this.#watch(server);
 		return server;
-	}
-
-	/** A connection made before this line would never be answered. */
-	async #untilListening(server: Launched, deadline: number): Promise<void> {
-		for (;;) {
-			const found = await server.log.find(/listening on (http:\/\/\S+)\s/);
-			if (found) {
-				server.baseUrl = found[1]!.replace(/\/$/, "");
-				server.log.keepSmall();
-				return;
-			}
-			await this.#requireAlive(server, deadline, "it did not listen");
-		}
-	}
-
-	async #untilHealthy(server: Launched, deadline: number): Promise<void> {
-		while (!(await this.#answers(server.baseUrl, this.#options.password, deadline)))
-			await this.#requireAlive(server, deadline, "it listened but did not answer");
-	}
-
-	async #requireAlive(server: Launched, deadline: number, late: string): Promise<void> {
-		if (this.#stopAsked.signal.aborted)
-			throw new RolloutError("agent", "agent_boot_failed", "it was stopped while it started");
-		if (!(await server.isAlive()))
-			throw new RolloutError(
-				"agent",
-				"agent_boot_failed",
-				`opencode serve ended at its start: ${server.whyEnded()}`,
-			);
-		if (this.#times.now() >= deadline) throw tooLate(late);
-		await this.#pause(deadline);
-	}
-
-	/** Ours takes our password, refuses another, and is the process we started. */
-	async #requireOurs(server: Launched): Promise<void> {
-		const port = Number(new URL(server.baseUrl).port);
-		const takesAny = await this.#answers(
-			server.baseUrl,
-			randomBytes(16).toString("hex"),
-			Number.POSITIVE_INFINITY,
-		);
-		if (takesAny || (await listensOn(server.pid, port)) === false)
-			throw new RolloutError("agent", "agent_foreign_server", `another server answers on port ${port}`);
-	}
-
-	async #answers(baseUrl: string, password: string, deadline: number): Promise<boolean> {
-		const { probeMs, now } = this.#times;
-		const client = new ServeClient(placeAt(baseUrl), { password, directory: this.#options.home });
-		try {
-			await client.health(Math.max(1, Math.min(probeMs, deadline - now())));
-			return true;
-		} catch {
-			return false; // Refused, silent, not there: whoever asks decides what that means.
-		} finally {
-			client.close();
-		}
 	}
 
 	/** One that ends without being told to has crashed; what it had started ends with it. */
@@ -346,9 +254,8 @@ export class ServeKeeper implements AsyncDisposable {
 		};
 	}
 
-	async #pause(deadline: number): Promise<void> {
-		const { pollMs, sleep, now } = this.#times;
-		await sleep(Math.max(0, Math.min(pollMs, deadline - now())), this.#stopAsked.signal);
+	#newReadiness(): Readiness {
+		return new Readiness(this.#times, this.#options, this.#stopAsked.signal);
 	}
 
 	#hide(text: string): string {
@@ -358,12 +265,6 @@ export class ServeKeeper implements AsyncDisposable {
 
 const LOG_LINES = 40;
 const NEVER = new AbortController().signal;
-
-function tooLate(what: string): RolloutError {
-	return new RolloutError("agent", "agent_boot_timeout", `opencode serve was not ready in time: ${what}`, {
-		retryable: true,
-	});
-}
 
 function withLog(error: unknown, said: string, password: string): RolloutError {
 	const lines = said.trim().split("\n").slice(-LOG_LINES).join("\n");

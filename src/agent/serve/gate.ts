@@ -9,6 +9,7 @@ import type {
 } from "../agent.ts";
 import { toAsk } from "./ask.ts";
 import { isAgentId, type ServeAnswer, type ServeClient } from "./client.ts";
+import { type Decision, messageFor, toDenial, toReply } from "./decision.ts";
 import { RecentSet } from "./recent.ts";
 
 export interface GateTimes {
@@ -31,7 +32,6 @@ export interface GateSurroundings {
 }
 
 type Kind = Ask["kind"];
-type Decision = PermissionDecision | QuestionDecision;
 type Handlers = { permission: PermissionHandler; question: QuestionHandler };
 
 interface Held {
@@ -45,8 +45,6 @@ interface Held {
 	deadline?: NodeJS.Timeout;
 }
 
-/** What a refused model reads when nobody gave a reason: without any, its turn would end. */
-const REFUSED = "This was not permitted. Go on without it, or say what you would need it for.";
 const TOO_LATE = "Nobody decided in time, so this was not permitted. Go on without it.";
 const MAX_HELD = 1_000;
 /** An allow on its way takes milliseconds; an interrupt waits no longer than this for it. */
@@ -308,17 +306,4 @@ export class AskGate {
 			...(message === undefined || reply !== "reject" ? {} : { message }),
 		});
 	}
-}
-
-function messageFor(decision: PermissionDecision & { behavior: "deny" }): string | undefined {
-	return decision.endTurn ? undefined : decision.message || REFUSED;
-}
-
-function toReply(decision: Decision): "once" | "reject" | "answer" {
-	if ("answers" in decision) return decision.answers === null ? "reject" : "answer";
-	return decision.behavior === "allow" ? "once" : "reject";
-}
-
-function toDenial(ask: Ask, by: string, message = REFUSED): Decision {
-	return ask.kind === "question" ? { answers: null, by } : { behavior: "deny", by, message };
 }

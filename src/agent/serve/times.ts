@@ -27,7 +27,7 @@ export const SERVE_TIMES: ServeTimes = {
 	pauseMs: 150,
 	lookAgainMs: 250,
 	unansweredMs: 2_000,
-	unheardMs: 10_000,
+	unheardMs: 60_000,
 	interruptMs: 5_000,
 	finishMs: 2_000,
 	startMs: 30_000,
