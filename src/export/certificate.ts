@@ -1,4 +1,4 @@
-import type { ModelCall, Purpose } from "../model/call.ts";
+import { FIRST_CALL, type ModelCall, type Purpose } from "../model/call.ts";
 import { type Intervention, isSteering } from "../model/intervention.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Break, Certificate, InterventionHandling } from "../model/sample.ts";
@@ -34,6 +34,8 @@ export class CertificateBuilder {
 	readonly #cut = new Map<number, { lineage: string; passedBy: boolean }>();
 	readonly #breaks: Break[] = [];
 	readonly #breakCounts: Certificate["continuity"]["breaks"] = {};
+	#stitched = 0;
+	readonly #plain: Record<string, number> = {};
 	readonly #engines = new Set<string>();
 	readonly #models = new Set<string>();
 	readonly #modes = new Set<string>();
@@ -94,7 +96,13 @@ export class CertificateBuilder {
 			},
 			lengthsEqual: !(["ids", "logprobs", "usage"] as const).some((kind) => this.#faults.has(kind)),
 			sentinels: this.#tokens.sentinels,
-			continuity: { samples, breaks: this.#breakCounts, firstBreaks: this.#breaks },
+			continuity: {
+				samples,
+				breaks: this.#breakCounts,
+				firstBreaks: this.#breaks,
+				stitched: this.#stitched,
+				plain: this.#plain,
+			},
 			trainedTokens,
 			...(interventions === null ? {} : { interventions }),
 			mainShare: trainedTokens === 0 ? 0 : mainTokens / trainedTokens,
@@ -106,7 +114,15 @@ export class CertificateBuilder {
 		};
 	}
 
+	#noteContinuity({ continuity }: ModelCall): void {
+		if (continuity === undefined) return;
+		if (continuity.stitched) this.#stitched++;
+		else if (continuity.why !== FIRST_CALL && Object.keys(this.#plain).length < MAX_NOTED)
+			this.#plain[continuity.why] = (this.#plain[continuity.why] ?? 0) + 1;
+	}
+
 	#check(call: ModelCall): void {
+		this.#noteContinuity(call);
 		const mode = call.logprobsMode ?? this.#assumedMode;
 		for (const { kind, sentence } of faultsOf(call, mode)) {
 			const known = this.#faults.get(kind);

@@ -1,4 +1,4 @@
-import type { ModelCall } from "../model/call.ts";
+import type { Continuity, ModelCall } from "../model/call.ts";
 import type { LogprobsMode } from "../model/endpoint.ts";
 import type { Origin } from "./agent-side/purpose.ts";
 import type { KnownDialect } from "./engines/dialect.ts";
@@ -30,6 +30,8 @@ export interface CallDraft {
 	losses: string[];
 	/** Flags for tokens were sent; their absence is a loss. */
 	captures: boolean;
+	/** How the prompt came about; absent where nothing is stitched. */
+	continuity?: Continuity | undefined;
 }
 
 export interface CallEnding {
@@ -72,6 +74,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		complete: ending.complete,
 		upstreamStatus: draft.upstreamStatus,
 		error: ending.error,
+		...(draft.continuity === undefined ? {} : { continuity: draft.continuity }),
 		losses: [...draft.losses, ...(answer?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
 	};
 }

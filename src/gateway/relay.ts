@@ -75,6 +75,7 @@ export async function relay(
 	if (ending.complete && logprobsMode) draft.logprobsMode = await logprobsMode;
 	draft.servedWeights = [...draft.servedWeights, parts.weights.of(endpoint)];
 	const isDelivered = ending.complete && !reply.isGone;
+	if (ending.complete) tap.seam.close(draft, parts, isDelivered);
 	const error = ending.complete && !isDelivered ? AGENT_GONE : ending.error;
 	tap.ledger.end(request.key, flight.index, request.origin.sessionId, isDelivered);
 	reservation.settle(toSpent(call));
@@ -108,6 +109,7 @@ async function converse(call: Call): Promise<Ending> {
 			const { apiKey } = call.tap.options.endpoint;
 			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
 			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
+			if (!call.reply.hasSpoken && call.tap.seam.giveUp(call.draft, call.parts.engine, fault)) continue;
 			if (!call.reply.hasSpoken && (await inquire(call, fault))) continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;
@@ -139,6 +141,7 @@ async function attempt(call: Call): Promise<() => void> {
 	// Only until the request is on its way: the answer takes as long as it takes.
 	using _turn = await parts.turns.take(request.bytes);
 	const patched: Patched = patchRequest(toPatchInput(call, request.body));
+	const prompt = await tap.seam.open(draft, patched.body, parts);
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
@@ -150,7 +153,7 @@ async function attempt(call: Call): Promise<() => void> {
 	reply.forget();
 	return receive({
 		draft,
-		patched,
+		patched: prompt === null ? patched : { ...patched, body: { ...patched.body, ...prompt } },
 		answer: draft.answer,
 		reply,
 		endpoint: tap.options.endpoint,

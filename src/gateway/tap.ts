@@ -3,6 +3,7 @@ import type { ModelCall } from "../model/call.ts";
 import type { Failure } from "../model/failure.ts";
 import { RequestLedger } from "./agent-side/request-ledger.ts";
 import type { Tap, TapOptions, TapStop } from "./gateway.ts";
+import { Seam } from "./stitch/stitch.ts";
 import { TokenBudget } from "./token-budget.ts";
 
 /** A call between its request and its record. */
@@ -32,6 +33,8 @@ export class RolloutTap implements Tap {
 	readonly budget: TokenBudget;
 	#calls = 0;
 	readonly #revocation = new AbortController();
+	/** What was said in its sessions, so that they stay one chain of tokens. */
+	readonly seam: Seam;
 	lastUpstreamError: Failure | null = null;
 	stop: TapStop | null = null;
 	/** Prompts refused as too long since the last one that fitted. */
@@ -43,6 +46,7 @@ export class RolloutTap implements Tap {
 	constructor(options: TapOptions, onRevoke: () => void) {
 		this.options = options;
 		this.budget = new TokenBudget(options.budget);
+		this.seam = new Seam(options);
 		this.key = options.key ?? `pk-${randomBytes(24).toString("base64url")}`;
 		this.#onRevoke = onRevoke;
 	}

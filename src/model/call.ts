@@ -13,6 +13,28 @@ export const Alternative = z.object({ token: z.string(), logprob: z.number() }).
 export type Alternative = z.infer<typeof Alternative>;
 
 /**
+ * How a call's prompt came about where the gateway keeps a session one chain of tokens: put together from what the model saw and
+ * said before (`parent`) and the tokens that new messages add, or rendered anew by the engine, and why.
+ */
+export const Continuity = z
+	.union([
+		z.object({
+			stitched: z.literal(true),
+			parent: z.int().describe("The call it goes on from"),
+			how: z
+				.enum(["exact", "respelled", "rewritten"])
+				.describe("How the agent's history spells what the model said; the model sees its own words"),
+			added: z.int().describe("Tokens behind the parent's"),
+		}),
+		z.object({ stitched: z.literal(false), why: z.string() }),
+	])
+	.meta({ id: "Continuity" });
+export type Continuity = z.infer<typeof Continuity>;
+
+/** Why the first call of a session is rendered by the engine: nothing to go on from, and so no fork. */
+export const FIRST_CALL = "the first call of its session";
+
+/**
  * One request/response with the model. `completionIds`, `completionTexts` and `logprobs` have one entry for each sampled
  * token or are empty when the engine did not hand them out; `flags` says where an entry is not to be trusted.
  */
@@ -60,6 +82,7 @@ export const ModelCall = z
 		upstreamStatus: z.int().nullable(),
 		error: z.object({ code: z.string(), message: z.string() }).nullable(),
 		losses: z.array(z.string()).describe("What the engine refused or left out, e.g. rejected flags"),
+		continuity: Continuity.optional().describe("Absent where nothing is stitched"),
 		logprobsMode: z
 			.string()
 			.optional()

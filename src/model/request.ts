@@ -28,6 +28,14 @@ export const Sampling = z
 		frequencyPenalty: z.number().min(-2).max(2).optional(),
 		repetitionPenalty: z.number().gt(0).max(10).optional(),
 		seed: z.int().optional(),
+		continuity: z
+			.enum(["auto", "off"])
+			.optional()
+			.describe("auto, if absent: a session stays one chain of tokens where the engine allows it"),
+		keepReasoning: z
+			.boolean()
+			.optional()
+			.describe("Go on from a thinking reply also after a person's words, where templates drop the thoughts"),
 	})
 	.meta({ id: "Sampling" });
 export type Sampling = z.infer<typeof Sampling>;

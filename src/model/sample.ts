@@ -77,6 +77,12 @@ export const Certificate = z
 			samples: z.int(),
 			breaks: z.partialRecord(BreakReason, z.int()).describe("How often branches broke, by reason"),
 			firstBreaks: z.array(Break).describe("The first 100 in full"),
+			stitched: z
+				.int()
+				.describe("Calls whose prompt was put together from the tokens before, so that it goes on from them"),
+			plain: z
+				.record(z.string(), z.int())
+				.describe("Calls that the engine rendered anew although their session had spoken before, by why"),
 		}),
 		trainedTokens: z.int().describe("Tokens with mask 1"),
 		interventions: z

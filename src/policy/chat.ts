@@ -28,6 +28,9 @@ export const ChatRequest = z.looseObject({
 	logprobs: z.boolean().nullish(),
 	top_logprobs: z.int().min(0).max(20).nullish(),
 	return_token_ids: z.boolean().nullish(),
+	kv_transfer_params: z
+		.looseObject({ prompt_token_ids: z.array(z.int().min(0)).min(1).optional() })
+		.nullish(),
 });
 export type ChatRequest = z.infer<typeof ChatRequest>;
 

@@ -13,6 +13,7 @@ import { nextLine } from "./script.ts";
 import { normalise, renderPrompt } from "./template.ts";
 
 const MAX_BODY_BYTES = 64 * 1024 * 1024;
+const MODEL_LENGTH = 131_072;
 
 export interface PolicyServerOptions extends Pace {
 	host?: string;
@@ -84,7 +85,7 @@ async function answer(
 	const path = new URL(request.url ?? "/", "http://policy").pathname;
 	const key = digest((request.headers.authorization ?? "").replace(/^Bearer /i, ""));
 	if (request.method === "GET" && path === "/v1/models") return listModels(response, parts, key);
-	if (request.method !== "POST" || path !== "/v1/chat/completions") {
+	if (request.method !== "POST" || !["/v1/chat/completions", "/tokenize"].includes(path)) {
 		throw new Refusal(404, `There is nothing at ${request.method} ${path}.`);
 	}
 	const raw = await readBody(request);
@@ -94,6 +95,7 @@ async function answer(
 		// One answer for both, so that a key cannot be used to ask which models exist.
 		throw new Refusal(401, "The key does not fit the model.");
 	}
+	if (path === "/tokenize") return tokenize(response, body);
 	const id = `chatcmpl-${createHash("sha256").update(raw).digest("hex").slice(0, 24)}`;
 	const completion = (await part.recording?.next(part.role, body, id)) ?? play(part.role, body);
 	await respond(response, body, completion, pace, id);
@@ -108,7 +110,7 @@ function play(role: Role, request: ChatRequest): Completion {
 	// Agents drop blanks at the end of what they keep, and the next prompt has to repeat it exactly.
 	const said = { reasoning: step.reasoning?.trimEnd() ?? "", text: step.text?.trimEnd() ?? "", calls };
 	const limit = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
-	const promptIds = renderPrompt(request);
+	const promptIds = request.kv_transfer_params?.prompt_token_ids ?? renderPrompt(request);
 	return {
 		promptIds,
 		promptTokens: promptIds.length,
@@ -117,10 +119,17 @@ function play(role: Role, request: ChatRequest): Completion {
 	};
 }
 
+/** What a prompt would be, without an answer to it. */
+function tokenize(response: ServerResponse, request: ChatRequest): void {
+	const tokens = renderPrompt(request);
+	response.writeHead(200, { "content-type": "application/json" });
+	response.end(JSON.stringify({ count: tokens.length, max_model_len: MODEL_LENGTH, tokens }));
+}
+
 function listModels(response: ServerResponse, parts: ReadonlyMap<string, Part>, key: Buffer): void {
 	const data = [...parts]
 		.filter(([, part]) => timingSafeEqual(part.key, key))
-		.map(([id]) => ({ id, object: "model", owned_by: "paddock", max_model_len: 131_072 }));
+		.map(([id]) => ({ id, object: "model", owned_by: "paddock", max_model_len: MODEL_LENGTH }));
 	if (data.length === 0) throw new Refusal(401, "The key is not known.");
 	response.writeHead(200, { "content-type": "application/json" });
 	response.end(JSON.stringify({ object: "list", data }));

@@ -31,6 +31,14 @@ const sharedShape = {
 		.nullish()
 		.describe("Alternatives asked for with each token. Default 5"),
 	temperature: z.number().min(0).max(10).nullish().describe("Of the sampling. Default 1"),
+	continuity: z
+		.enum(["auto", "off"])
+		.nullish()
+		.describe("off: the engine renders every prompt anew. Default auto: a session stays one chain of tokens"),
+	keep_reasoning: z
+		.boolean()
+		.nullish()
+		.describe("Go on from a thinking reply also after a person's words. Default false"),
 	logprobs_mode: z
 		.enum(["", ...LogprobsMode.options])
 		.nullish()

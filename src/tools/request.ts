@@ -123,5 +123,7 @@ function toSampling(given: Given) {
 		topLogprobs: given.top_logprobs ?? 5,
 		...(disableThinking === undefined ? {} : { disableThinking }),
 		...(typeof given.temperature === "number" ? { temperature: given.temperature } : {}),
+		...(given.continuity ? { continuity: given.continuity } : {}),
+		...(given.keep_reasoning ? { keepReasoning: true } : {}),
 	};
 }

@@ -23,7 +23,7 @@ export type Reaction = (exchange: Exchange) => void | Promise<void>;
 
 export interface Upstream extends AsyncDisposable {
 	readonly baseUrl: string;
-	/** Model requests only; a look at /models is not counted. */
+	/** Model requests only; a look at /models is not counted, nor a wish for a render, which it does not know. */
 	readonly received: Received[];
 	react(reaction: Reaction): void;
 	/** Resolves when `isTrue` holds; looked at whenever something happens. */
@@ -47,6 +47,10 @@ export async function openUpstream(
 			response
 				.writeHead(200, { "content-type": "application/json" })
 				.end(JSON.stringify({ object: "list", data }));
+			return;
+		}
+		if (request.url === "/tokenize") {
+			response.writeHead(404, { "content-type": "application/json" }).end("{}");
 			return;
 		}
 		const chunks: Buffer[] = [];

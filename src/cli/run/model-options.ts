@@ -12,6 +12,7 @@ export const MODEL_OPTIONS: Record<string, Option> = {
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
 	temperature: { value: "<number>", help: "of the sampling (default 1)" },
+	continuity: { value: "<auto|off>", help: "off: let the engine render every prompt anew (default auto)" },
 	"logprobs-mode": { value: "<mode>", help: `what its logprobs are of: ${LogprobsMode.options.join(", ")}` },
 	"api-key-env": { value: "<variable>", help: "the environment variable that holds the key" },
 };
@@ -65,9 +66,12 @@ export function toEndpointSpec(
 
 /** What was said of the sampling; the rest is neutral. */
 export function toSampling(args: Arguments): Sampling {
-	const text = args.text("temperature");
-	if (text === undefined) return Sampling.parse({});
-	const parsed = Sampling.safeParse({ temperature: text.trim() === "" ? Number.NaN : Number(text) });
+	const [text, continuity] = [args.text("temperature"), args.text("continuity")];
+	if (continuity !== undefined && continuity !== "auto" && continuity !== "off")
+		throw new UsageError(`--continuity is auto or off, not "${continuity}".`, "bad_option");
+	if (text === undefined) return Sampling.parse({ continuity });
+	const temperature = text.trim() === "" ? Number.NaN : Number(text);
+	const parsed = Sampling.safeParse({ temperature, continuity });
 	if (parsed.success) return parsed.data;
 	throw new UsageError(`--temperature wants a number from 0 to 10, not "${text}".`, "bad_option");
 }

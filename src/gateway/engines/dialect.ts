@@ -18,6 +18,9 @@ export interface Dialect {
 	 * on, and strict servers refuse what they do not know.
 	 */
 	sampling: readonly SamplingName[];
+	/** Where it renders a prompt without answering it, and the field that takes a prompt as ids; null where neither is. */
+	tokenizePath: string | null;
+	toPrompt: ((ids: readonly number[]) => Record<string, unknown>) | null;
 	/** Takes chat_template_kwargs. */
 	templates: boolean;
 	/** Reads replayed thinking from `reasoning`, `reasoning_content` or, by version, only one of them. */
@@ -32,6 +35,8 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		logprobs: true,
 		flags: { return_token_ids: true, include_reasoning: true },
 		sampling: SAMPLING_NAMES,
+		tokenizePath: "/tokenize",
+		toPrompt: (ids) => ({ kv_transfer_params: { prompt_token_ids: ids } }),
 		templates: true,
 		replaysReasoning: true,
 	},
@@ -42,6 +47,8 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		logprobs: true,
 		flags: { return_token_ids: true, return_meta_info: true },
 		sampling: SAMPLING_NAMES,
+		tokenizePath: "/v1/tokenize",
+		toPrompt: (ids) => ({ input_ids: ids }),
 		templates: true,
 		replaysReasoning: false,
 	},
@@ -52,6 +59,8 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		logprobs: true,
 		flags: {},
 		sampling: [],
+		tokenizePath: null,
+		toPrompt: null,
 		templates: false,
 		replaysReasoning: false,
 	},
@@ -62,6 +71,8 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		logprobs: true,
 		flags: {},
 		sampling: [],
+		tokenizePath: null,
+		toPrompt: null,
 		templates: true,
 		replaysReasoning: false,
 	},
@@ -72,6 +83,8 @@ export const DIALECTS: Readonly<Record<KnownDialect, Dialect>> = {
 		logprobs: false,
 		flags: {},
 		sampling: [],
+		tokenizePath: null,
+		toPrompt: null,
 		templates: true,
 		replaysReasoning: false,
 	},

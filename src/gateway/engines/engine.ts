@@ -16,9 +16,14 @@ export interface Engine {
 	wantsMaxCompletionTokens: boolean;
 	/** What its logprobs are of, once somebody needed to know; null when its answers do not show it. */
 	logprobsMode?: Promise<LogprobsMode | null>;
+	/** How often it did not use a prompt that it was sent as ids, or refused it. */
+	dishonoured: number;
 	/** Questions that taught nothing; they are not asked again. */
 	vain: Set<string>;
 }
+
+/** So often may an engine leave aside a prompt that it was sent as ids; then it gets none any more. */
+export const MAX_DISHONOURED = 2;
 
 /** Fields of ours that an engine may do without. */
 const DROPPABLE: ReadonlySet<string> = new Set([

@@ -18,6 +18,7 @@ export async function findEngine(questioner: Questioner): Promise<Engine> {
 		name: null,
 		refused: new Set(),
 		wantsMaxCompletionTokens: false,
+		dishonoured: 0,
 		vain: new Set(),
 	};
 	if (endpoint.dialect === "auto") await tellDialect(engine, questioner);

@@ -1,0 +1,96 @@
+import type { Dispatcher } from "undici";
+import type { CallDraft } from "../capture.ts";
+import { DIALECTS } from "../engines/dialect.ts";
+import { type Engine, MAX_DISHONOURED } from "../engines/engine.ts";
+import type { TapOptions } from "../gateway.ts";
+import { type JsonObject, toArray } from "../protocols/protocol.ts";
+import type { UpstreamFault } from "../upstream/fault.ts";
+import { Renderer } from "./renderer.ts";
+import { type Stitched, Stitcher } from "./stitcher.ts";
+
+interface Parts {
+	dispatcher: Dispatcher;
+	engine: Engine;
+}
+
+/** Where the relay and the stitcher meet: opened before a call goes out, closed when its answer is whole. */
+export class Seam {
+	readonly #options: TapOptions;
+	readonly #stitcher = new Stitcher();
+	readonly #sent = new WeakMap<CallDraft, Stitched>();
+	readonly #plain = new WeakSet<CallDraft>();
+	#renderer: Renderer | null = null;
+
+	constructor(options: TapOptions) {
+		this.#options = options;
+	}
+
+	/** The fields that hand the engine its prompt as ids; null for the plain request. Why is noted on the draft. */
+	async open(draft: CallDraft, body: JsonObject, parts: Parts): Promise<JsonObject | null> {
+		this.#sent.delete(draft);
+		const renderer = this.#rendererFor(draft, body, parts);
+		if (renderer === null || this.#plain.has(draft)) return null;
+		const { keepReasoning = false } = this.#options.sampling;
+		const stitched =
+			parts.engine.dishonoured >= MAX_DISHONOURED
+				? "the engine does not use prompts that it is sent as ids"
+				: await this.#stitcher.prepare(sessionOf(draft), body, renderer, keepReasoning);
+		if (typeof stitched === "string") {
+			draft.continuity = { stitched: false, why: stitched };
+			return null;
+		}
+		const { parent, how, added, ids } = stitched;
+		draft.continuity = { stitched: true, parent: parent.index, how, added };
+		this.#sent.set(draft, stitched);
+		return DIALECTS[parts.engine.dialect].toPrompt!(ids);
+	}
+
+	/** A refusal of a prompt as ids: the plain request may fare better. False when that was not it. */
+	giveUp(draft: CallDraft, engine: Engine, fault: UpstreamFault): boolean {
+		if (!this.#sent.has(draft) || fault.code !== "provider_rejected") return false;
+		engine.dishonoured += 1;
+		this.#plain.add(draft);
+		draft.continuity = { stitched: false, why: "the engine refused a prompt as ids" };
+		return true;
+	}
+
+	/** The ids that the engine says it used are the proof. What the agent got whole can be gone on from. */
+	close(draft: CallDraft, parts: Parts, isDelivered: boolean): void {
+		const { answer, body } = draft;
+		const renderer = this.#rendererFor(draft, body, parts);
+		if (answer === null || renderer === null) return;
+		const { promptIds, ids: completionIds } = answer.tokens;
+		const sent = this.#sent.get(draft);
+		const isHonoured = sent !== undefined && isSame(sent.ids, promptIds);
+		if (sent !== undefined && !isHonoured) {
+			parts.engine.dishonoured += 1;
+			draft.continuity = { stitched: false, why: "the engine did not use the ids it was sent" };
+		}
+		const { message: reply, finishReason } = answer;
+		if (!isDelivered || reply === null) return;
+		const parent = isHonoured ? sent.parent : null;
+		const { index } = draft;
+		const answered = { index, body, reply, finishReason, promptIds, completionIds, parent };
+		this.#stitcher.delivered(sessionOf(draft), answered, renderer);
+	}
+
+	/** Null where there is nothing to stitch: no ids, no tools (a title, a summary), or nobody wants it. */
+	#rendererFor(draft: CallDraft, body: JsonObject, { dispatcher, engine }: Parts): Renderer | null {
+		const dialect = DIALECTS[engine.dialect];
+		const { purpose } = draft.origin;
+		if (this.#options.sampling.continuity === "off" || !draft.captures || !draft.protocol.carriesTokens)
+			return null;
+		if (dialect.toPrompt === null || (purpose !== "main" && purpose !== "subagent")) return null;
+		if (toArray(body.tools).length === 0) return null;
+		this.#renderer ??= new Renderer(this.#options.endpoint, dialect, dispatcher);
+		return this.#renderer;
+	}
+}
+
+function sessionOf(draft: CallDraft): string {
+	return draft.origin.sessionId ?? "";
+}
+
+function isSame(one: readonly number[], other: readonly number[]): boolean {
+	return one.length === other.length && one.every((id, at) => id === other[at]);
+}

@@ -1,0 +1,144 @@
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+export type Json = Record<string, unknown>;
+export type Message = { role: string; content?: unknown; tool_calls?: Json[]; [key: string]: unknown };
+
+/** What the engine samples next: the raw tokens, and what its parser makes of them. */
+export interface Sampled {
+	raw: string;
+	message: Message;
+	finish?: string;
+}
+
+export interface TemplateEngine extends AsyncDisposable {
+	baseUrl: string;
+	/** How a conversation becomes a prompt. */
+	template: (messages: Message[], tools: Json[], kwargs: Json) => string;
+	next: Sampled[];
+	/** Every chat request, as it came. */
+	requests: Json[];
+	renders: number;
+	ids: "used" | "ignored" | "refused";
+	tokenize: "right" | "missing" | "wrong" | "hangs";
+}
+
+const SPECIAL = /<\|[a-z_]+\|>/g;
+const specials: string[] = [];
+
+/** Special tokens are units, everything else goes by characters. */
+export function toIds(text: string): number[] {
+	const ids: number[] = [];
+	let at = 0;
+	const plain = (end: number) => {
+		for (const character of text.slice(at, end)) ids.push(1000 + character.codePointAt(0)!);
+	};
+	for (const match of text.matchAll(SPECIAL)) {
+		plain(match.index);
+		if (!specials.includes(match[0])) specials.push(match[0]);
+		ids.push(1 + specials.indexOf(match[0]));
+		at = match.index + match[0].length;
+	}
+	plain(text.length);
+	return ids;
+}
+
+/** ChatML, the commonest of all. A history's calls are printed anew, so odd spelling does not survive a second render. */
+export function chatMl(messages: Message[], tools: Json[]): string {
+	const head = tools.length > 0 ? `<|im_start|>system\ntools: ${JSON.stringify(tools)}<|im_end|>\n` : "";
+	const turns = messages.map((message) => {
+		const calls = (message.tool_calls ?? []).map((call) => {
+			const { name, arguments: args } = call.function as { name: string; arguments: string };
+			return `<|call|>${JSON.stringify({ name, arguments: readable(args) })}`;
+		});
+		const thought = message.reasoning_content ?? message.reasoning;
+		const thinking = typeof thought === "string" && thought !== "" ? `<|think|>${thought}<|think_end|>` : "";
+		return `<|im_start|>${message.role}\n${thinking}${String(message.content ?? "").trim()}${calls.join("")}<|im_end|>\n`;
+	});
+	return `${head}${turns.join("")}<|im_start|>assistant\n`;
+}
+
+function readable(args: string): unknown {
+	try {
+		return JSON.parse(args);
+	} catch {
+		return args;
+	}
+}
+
+/** An engine of vLLM's dialect whose template, tokens and answers are the test's; over real HTTP. */
+export async function openTemplateEngine(): Promise<TemplateEngine> {
+	const engine: TemplateEngine = {
+		baseUrl: "",
+		template: chatMl,
+		next: [],
+		requests: [],
+		renders: 0,
+		ids: "used",
+		tokenize: "right",
+		[Symbol.asyncDispose]: async () => {
+			server.close();
+			server.closeAllConnections();
+		},
+	};
+	const server = createServer(async (request, response) => {
+		const chunks: Buffer[] = [];
+		for await (const chunk of request) chunks.push(chunk as Buffer);
+		const body = JSON.parse(Buffer.concat(chunks).toString() || "{}") as Json;
+		const answer = request.url === "/tokenize" ? render(engine, body) : complete(engine, body);
+		if (answer === null) return;
+		response.writeHead(answer.status, { "content-type": "application/json" });
+		response.end(JSON.stringify(answer.body));
+	});
+	server.listen(0, "127.0.0.1");
+	await once(server, "listening");
+	engine.baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+	return engine;
+}
+
+function promptOf(engine: TemplateEngine, body: Json): number[] {
+	const kwargs = (body.chat_template_kwargs ?? {}) as Json;
+	return toIds(engine.template(body.messages as Message[], (body.tools ?? []) as Json[], kwargs));
+}
+
+function render(engine: TemplateEngine, body: Json): { status: number; body: Json } | null {
+	engine.renders += 1;
+	if (engine.tokenize === "hangs") return null;
+	if (engine.tokenize === "missing") return { status: 404, body: {} };
+	const tokens = promptOf(engine, body);
+	return {
+		status: 200,
+		body: { tokens: engine.tokenize === "wrong" ? [7, ...tokens] : tokens, max_model_len: 40_000 },
+	};
+}
+
+function complete(engine: TemplateEngine, body: Json): { status: number; body: Json } {
+	engine.requests.push(body);
+	const given = (body.kv_transfer_params as Json | undefined)?.prompt_token_ids as number[] | undefined;
+	if (given !== undefined && engine.ids === "refused")
+		return { status: 400, body: { error: { message: "kv_transfer_params: extra fields not permitted" } } };
+	const sampled = engine.next.shift();
+	if (sampled === undefined)
+		return { status: 500, body: { error: { message: "the test has no more answers" } } };
+	const prompt = given !== undefined && engine.ids === "used" ? given : promptOf(engine, body);
+	const ids = toIds(sampled.raw);
+	return {
+		status: 200,
+		body: {
+			id: "c",
+			model: "m",
+			prompt_token_ids: prompt,
+			choices: [
+				{
+					index: 0,
+					message: sampled.message,
+					finish_reason: sampled.finish ?? (sampled.message.tool_calls ? "tool_calls" : "stop"),
+					token_ids: ids,
+					logprobs: { content: ids.map((id) => ({ token: String(id), logprob: -0.1 })) },
+				},
+			],
+			usage: { prompt_tokens: prompt.length, completion_tokens: ids.length },
+		},
+	};
+}

@@ -1,0 +1,404 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
+import { SampleBuilder } from "../../src/export/samples.ts";
+import { openGateway } from "../../src/gateway/agent-side/server.ts";
+import { Doubt, tokensBehind } from "../../src/gateway/stitch/boundary.ts";
+import { standsFor } from "../../src/gateway/stitch/recognise.ts";
+import type { ModelCall } from "../../src/model/call.ts";
+import { Sampling } from "../../src/model/request.ts";
+import { Budget } from "../../src/model/task.ts";
+import {
+	chatMl,
+	type Json,
+	type Message,
+	openTemplateEngine,
+	type TemplateEngine,
+	toIds,
+} from "../fakes/template-engine.ts";
+
+const TOOLS = [{ type: "function", function: { name: "bash", parameters: { type: "object" } } }];
+const SYSTEM: Message = { role: "system", content: "You code." };
+const ASK: Message = { role: "user", content: "Solve it." };
+
+let gateway: Awaited<ReturnType<typeof openGateway>>;
+let url: string;
+let engine: TemplateEngine;
+beforeAll(async () => {
+	gateway = await openGateway();
+	url = await gateway.listen("127.0.0.1", 0);
+});
+afterAll(() => gateway[Symbol.asyncDispose]());
+beforeEach(async () => {
+	engine = await openTemplateEngine();
+	return () => engine[Symbol.asyncDispose]();
+});
+
+/** An agent on one tap: what it sends, and what was captured. */
+function openAgent(sampling: Json = {}) {
+	const calls: ModelCall[] = [];
+	const tap = gateway.openTap({
+		rolloutId: "ro_1",
+		attempt: 1,
+		boxId: "box",
+		overTcp: true,
+		// A model of its own for each test: what is known of an engine is kept by address and model.
+		endpoint: { name: "fake", baseUrl: engine.baseUrl, model: "m", dialect: "vllm", disableThinking: false },
+		sampling: Sampling.parse(sampling),
+		budget: Budget.parse({}),
+		sink: { write: async (call) => void calls.push(call) },
+	});
+	return {
+		calls,
+		async send(messages: Message[], extra: Json = {}, session = "ses_1"): Promise<Message> {
+			const response = await fetch(`${url}/chat/completions`, {
+				method: "POST",
+				headers: {
+					authorization: `Bearer ${tap.key}`,
+					"content-type": "application/json",
+					"x-session-id": session,
+				},
+				body: JSON.stringify({ model: "m", messages, tools: TOOLS, ...extra }),
+			});
+			const body = (await response.json()) as { choices?: { message: Message }[] };
+			if (body.choices === undefined) throw new Error(JSON.stringify(body));
+			return body.choices[0]!.message;
+		},
+		[Symbol.asyncDispose]: () => tap[Symbol.asyncDispose](),
+	};
+}
+
+const call = (id: string, args: string, name = "bash") => ({
+	id,
+	type: "function",
+	function: { name, arguments: args },
+});
+const result = (id: string, content = "ok"): Message => ({ role: "tool", tool_call_id: id, content });
+/** One call, spelled as a model might: a newline before it, odd spacing inside. */
+const oddCall = (id: string) => ({
+	raw: `I look.\n\n<|call|>{"name":  "bash", "arguments": {"command": "ls"}}<|im_end|>`,
+	message: { role: "assistant", content: "I look.\n\n", tool_calls: [call(id, '{"command":  "ls"}')] },
+});
+const done = { raw: "Done.<|im_end|>", message: { role: "assistant", content: "Done." } };
+
+/** As OpenCode keeps it: text trimmed, arguments printed anew. */
+function kept(reply: Message): Message {
+	const calls = (reply.tool_calls ?? []) as { id: string; function: { name: string; arguments: string } }[];
+	return {
+		role: "assistant",
+		content: String(reply.content ?? "").trim(),
+		...(calls.length === 0
+			? {}
+			: {
+					tool_calls: calls.map(({ id, function: { name, arguments: args } }) =>
+						call(id, JSON.stringify(JSON.parse(args)), name),
+					),
+				}),
+	};
+}
+
+function samplesOf(calls: ModelCall[]) {
+	const builder = new SampleBuilder();
+	return [...calls.flatMap((each) => builder.add(each)), ...builder.finish().samples];
+}
+
+/** Whatever is marked stitched starts with all that its parent saw and said. */
+function expectChains(calls: ModelCall[]): void {
+	for (const each of calls) {
+		if (each.continuity?.stitched !== true) continue;
+		const { parent, added } = each.continuity;
+		const before = calls.find((other) => other.index === parent)!;
+		const whole = [...before.promptIds, ...before.completionIds];
+		expect(each.promptIds.slice(0, whole.length)).toEqual(whole);
+		expect(each.promptIds).toHaveLength(whole.length + added);
+	}
+}
+
+test("a newline before a call and odd spacing no longer fork: two calls, one sample", async () => {
+	await using agent = openAgent();
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true, parent: 0, how: "respelled" });
+	expectChains(agent.calls);
+	// What follows is what the template itself puts behind a turn.
+	const { promptIds, completionIds } = agent.calls[0]!;
+	const added = agent.calls[1]!.promptIds.slice(promptIds.length + completionIds.length);
+	expect(added).toEqual(toIds("\n<|im_start|>tool\nok<|im_end|>\n<|im_start|>assistant\n"));
+	expect(JSON.stringify(agent.calls[1]!.request)).not.toContain("prompt_token_ids");
+});
+
+test("with continuity off the same conversation forks, and nothing is rendered", async () => {
+	await using agent = openAgent({ continuity: "off" });
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(engine.renders).toBe(0);
+	expect(agent.calls[1]!.continuity).toBeUndefined();
+	const whole = [...agent.calls[0]!.promptIds, ...agent.calls[0]!.completionIds];
+	expect(agent.calls[1]!.promptIds.slice(0, whole.length)).not.toEqual(whole);
+});
+
+test("a call that the agent could not read and replaced is what the model sees as it said it", async () => {
+	await using agent = openAgent();
+	const broken = '{"command": "ls';
+	engine.next = [
+		{
+			raw: `<|call|>{"name": "bash", "arguments": ${broken}}<|im_end|>`,
+			message: { role: "assistant", content: "", tool_calls: [call("c1", broken)] },
+		},
+		done,
+	];
+	await agent.send([SYSTEM, ASK]);
+	const invalid = {
+		role: "assistant",
+		content: "",
+		tool_calls: [call("c1", '{"tool":"bash","error":"bad"}', "invalid")],
+	};
+	await agent.send([SYSTEM, ASK, invalid, result("c1", "The arguments are invalid.")]);
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true, how: "rewritten" });
+	expectChains(agent.calls);
+});
+
+test("parallel calls with both results go on; with one call dropped by the agent they fork", async () => {
+	await using agent = openAgent();
+	const both = {
+		raw: '<|call|>{"name":"bash","arguments":{"a":1}}\n<|call|>{"name":"bash","arguments":{"b":2}}<|im_end|>',
+		message: { role: "assistant", content: null, tool_calls: [call("c1", '{"a":1}'), call("c2", '{"b":2}')] },
+	};
+	engine.next = [both, done, both, done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1"), result("c2")]);
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true });
+	await agent.send([SYSTEM, ASK], {}, "ses_2");
+	const one = { ...kept(reply), tool_calls: [call("c1", '{"a":1}')] };
+	await agent.send([SYSTEM, ASK, one, result("c1")], {}, "ses_2");
+	expect(agent.calls[3]!.continuity).toEqual({
+		stitched: false,
+		why: "the history is not one that was delivered",
+	});
+});
+
+test("an answer cut at the limit is closed by the template's own token, as context", async () => {
+	await using agent = openAgent();
+	engine.next = [
+		{ raw: "I think that", message: { role: "assistant", content: "I think that" }, finish: "length" },
+		done,
+	];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), { role: "user", content: "Go on." }]);
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true });
+	expectChains(agent.calls);
+	const { promptIds, completionIds } = agent.calls[0]!;
+	const added = agent.calls[1]!.promptIds.slice(promptIds.length + completionIds.length);
+	expect(added).toEqual(toIds("<|im_end|>\n<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n"));
+});
+
+test("sessions are kept apart, and two branches may leave one call", async () => {
+	await using agent = openAgent();
+	engine.next = [oddCall("c1"), oddCall("c1"), done, done, done];
+	const first = await agent.send([SYSTEM, ASK], {}, "ses_a");
+	await agent.send([SYSTEM, ASK], {}, "ses_b");
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "one")], {}, "ses_a");
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "two")], {}, "ses_b");
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "three")], {}, "ses_a");
+	expect(agent.calls.slice(2).map((each) => each.continuity)).toMatchObject([
+		{ stitched: true, parent: 0 },
+		{ stitched: true, parent: 1 },
+		{ stitched: true, parent: 0 },
+	]);
+	expectChains(agent.calls);
+});
+
+test.each([
+	["a pruned tool result", (messages: Message[]) => messages.with(3, result("c1", "[pruned]")), {}],
+	[
+		"another system prompt",
+		(messages: Message[]) => messages.with(0, { role: "system", content: "Else." }),
+		{},
+	],
+	[
+		"other tools",
+		(messages: Message[]) => messages,
+		{ tools: [...TOOLS, { type: "function", function: { name: "x" } }] },
+	],
+	[
+		"words of the agent's own in between",
+		(messages: Message[]) => messages.toSpliced(4, 0, { role: "assistant", content: "Hm." }),
+		{},
+	],
+])("%s is an honest fork", async (_name, change, extra) => {
+	await using agent = openAgent();
+	engine.next = [oddCall("c1"), oddCall("c2"), done];
+	const first = await agent.send([SYSTEM, ASK]);
+	const second = await agent.send([SYSTEM, ASK, kept(first), result("c1")]);
+	await agent.send(change([SYSTEM, ASK, kept(first), result("c1"), kept(second), result("c2")]), extra);
+	expect(agent.calls[2]!.continuity).toEqual({
+		stitched: false,
+		why: "the history is not one that was delivered",
+	});
+});
+
+test("an engine that ignores the ids is found out by its echo, and left alone after two", async () => {
+	await using agent = openAgent();
+	engine.ids = "ignored";
+	engine.next = [oddCall("c1"), oddCall("c2"), oddCall("c3"), oddCall("c4"), done];
+	const messages = [SYSTEM, ASK];
+	for (const id of ["c1", "c2", "c3", "c4"]) messages.push(kept(await agent.send(messages)), result(id));
+	await agent.send(messages);
+	const why = agent.calls.slice(1).map((each) => each.continuity);
+	expect(why.slice(0, 2)).toEqual([
+		{ stitched: false, why: "the engine did not use the ids it was sent" },
+		{ stitched: false, why: "the engine did not use the ids it was sent" },
+	]);
+	expect(why[2]).toEqual({ stitched: false, why: "the engine does not use prompts that it is sent as ids" });
+	// What is recorded is what the engine used.
+	expect(agent.calls[1]!.promptIds).toEqual(toIds(chatMl(messages.slice(0, 4), TOOLS)));
+});
+
+test("an engine that refuses the field gets the plain request at once, and the agent notices nothing", async () => {
+	await using agent = openAgent();
+	engine.ids = "refused";
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	expect(await agent.send([SYSTEM, ASK, kept(reply), result("c1")])).toMatchObject({ content: "Done." });
+	expect(agent.calls[1]!.continuity).toEqual({ stitched: false, why: "the engine refused a prompt as ids" });
+	expect(agent.calls[1]).toMatchObject({ complete: true, error: null });
+});
+
+test.each([
+	["missing", "the engine does not render prompts"],
+	["wrong", "the engine renders otherwise than it prompts"],
+] as const)("renders that are %s mean the plain way", async (tokenize, why) => {
+	await using agent = openAgent();
+	engine.tokenize = tokenize;
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(agent.calls[1]!.continuity).toEqual({ stitched: false, why });
+});
+
+test("pictures go the plain way", async () => {
+	await using agent = openAgent();
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	const picture = {
+		role: "user",
+		content: [{ type: "image_url", image_url: { url: "data:image/png;base64,AA" } }],
+	};
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1"), picture]);
+	expect(agent.calls[1]!.continuity).toEqual({ stitched: false, why: "the messages hold more than text" });
+});
+
+test("thoughts stay within a tool cycle; a person's new words fork unless they are to be kept", async () => {
+	const thinking = {
+		raw: '<|think|>hm<|think_end|><|call|>{"name": "bash", "arguments": {}}<|im_end|>',
+		message: { role: "assistant", content: "", reasoning: "hm", tool_calls: [call("c1", "{}")] },
+	};
+	for (const keepReasoning of [false, true]) {
+		await using agent = openAgent({ keepReasoning });
+		engine.next = [thinking, done, done];
+		const first = await agent.send([SYSTEM, ASK]);
+		const history = [SYSTEM, ASK, kept(first), result("c1")];
+		const second = await agent.send(history);
+		expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true });
+		await agent.send([...history, kept(second), { role: "user", content: "And now?" }]);
+		expect(agent.calls[2]!.continuity?.stitched).toBe(keepReasoning);
+		expectChains(agent.calls);
+	}
+});
+
+test("a box cannot send ids of its own", async () => {
+	await using agent = openAgent();
+	engine.next = [done];
+	await agent.send([SYSTEM, ASK], {
+		kv_transfer_params: { prompt_token_ids: [1] },
+		input_ids: [2],
+		prompt_token_ids: [3],
+	});
+	for (const field of ["kv_transfer_params", "input_ids", "prompt_token_ids"])
+		expect(engine.requests[0]).not.toHaveProperty(field);
+});
+
+test("over random conversations every stitched prompt starts with all before it, and there is one sample", async () => {
+	let seed = 42;
+	const random = (below: number) => {
+		seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+		return seed % below;
+	};
+	const words = ["ls", "é ü", '"quoted"', "a\\nb", "{}", "🙂", "<tag>", "  blanks  "];
+	for (let round = 0; round < 25; round += 1) {
+		await using agent = openAgent();
+		const messages = [SYSTEM, ASK];
+		const turns = 2 + random(5);
+		for (let turn = 0; turn < turns; turn += 1) {
+			const id = `c${round}_${turn}`;
+			const args = JSON.stringify({ command: words[random(words.length)] }, null, random(3));
+			const text = random(2) === 0 ? "" : `${words[random(words.length)]}${"\n".repeat(random(3))}`;
+			engine.next.push({
+				raw: `${text}${"\n".repeat(random(3))}<|call|>{"name": "bash",${" ".repeat(random(3))}"arguments": ${args}}<|im_end|>`,
+				message: { role: "assistant", content: text, tool_calls: [call(id, args)] },
+			});
+			messages.push(kept(await agent.send(messages)), result(id, words[random(words.length)]));
+		}
+		engine.next.push(done);
+		await agent.send(messages);
+		expect(agent.calls.slice(1).map((each) => each.continuity?.stitched)).toEqual(Array(turns).fill(true));
+		expectChains(agent.calls);
+		expect(samplesOf(agent.calls)).toHaveLength(1);
+	}
+});
+
+describe("the boundary", () => {
+	const reply = { last: toIds("<|im_end|>")[0]!, hasEnded: true };
+	const closers = new Set([reply.last]);
+	const renders = (template: (messages: Message[]) => string, rest: Message[]) => {
+		const with_ = (head: Message[], word: string, after: Message[]) =>
+			toIds(template([...head, { role: "assistant", content: word }, ...after]));
+		const short = [{ role: "user", content: "x" }];
+		return {
+			one: with_(short, "xq", rest),
+			other: with_(short, "zk", rest),
+			changed: with_(short, "xq", [{ ...rest[0]!, content: "qx" }, ...rest.slice(1)]),
+			whole: with_([SYSTEM, ASK], "xq", rest),
+		};
+	};
+	const go = [{ role: "user", content: "go" }];
+
+	test("is right where a template renders turn by turn", () => {
+		const added = tokensBehind(
+			renders((messages) => chatMl(messages, []), go),
+			reply,
+			closers,
+		);
+		expect(added).toEqual(toIds("\n<|im_start|>user\ngo<|im_end|>\n<|im_start|>assistant\n"));
+	});
+
+	test("counts a stop that is also the next opener once", () => {
+		// GLM: a turn ends where the next role begins.
+		const glm = (messages: Message[]) =>
+			`${messages.map(({ role, content }) => `<|${role}|>${String(content)}`).join("")}<|assistant|>`;
+		const ended = { last: toIds("<|user|>")[0]!, hasEnded: true };
+		expect(tokensBehind(renders(glm, go), ended, new Set([ended.last]))).toEqual(toIds("go<|assistant|>"));
+	});
+
+	test("doubts a template that shows neither the reply nor the new message, or looks further back", () => {
+		const hides = () => "<|im_start|>always the same<|im_end|>";
+		expect(() => tokensBehind(renders(hides, go), reply, closers)).toThrow(Doubt);
+		const counts = (messages: Message[]) => `${chatMl(messages, [])}${messages.length}`;
+		expect(() => tokensBehind(renders(counts, go), reply, closers)).toThrow(/further back/);
+		const endless = (messages: Message[]) => messages.map(({ content }) => String(content)).join(" ");
+		expect(() => tokensBehind(renders(endless, go), reply, closers)).toThrow(Doubt);
+	});
+});
+
+test("a message stands for a reply by its words and the ids of its calls, whatever their spelling", () => {
+	const reply = { content: "Hi", tool_calls: [call("c1", '{"a": 1}')] };
+	const like = (content: string, ...calls: Json[]) =>
+		standsFor(reply, { role: "assistant", content, tool_calls: calls });
+	expect(like("Hi", call("c1", '{"a": 1}'))).toBe("exact");
+	expect(like("Hi\n", call("c1", '{"a":1}'))).toBe("respelled");
+	expect(like("Hi", call("c1", "{}", "invalid"))).toBe("rewritten");
+	expect(like("Hi", call("c2", '{"a": 1}'))).toBeNull();
+	expect(like("Ho", call("c1", '{"a": 1}'))).toBeNull();
+	expect(like("Hi")).toBeNull();
+	expect(standsFor(reply, { role: "user", content: "Hi" })).toBeNull();
+});
