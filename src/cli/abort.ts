@@ -2,7 +2,7 @@ import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere, warnOn } from "./open-here.ts";
 import { printLine } from "./shell.ts";
 import { findRollout } from "./show/show.ts";
 import { plural } from "./terminal/figures.ts";

@@ -4,7 +4,7 @@ import type { RolloutEvent } from "../model/event.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Metrics } from "../server/serve.ts";
 import type { Arguments } from "./command.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere, warnOn } from "./open-here.ts";
 import type { Shell } from "./shell.ts";
 
 /** How long running rollouts may still take when the program is told to stop. */

@@ -12,7 +12,7 @@ import { findAgentBinary } from "../host/binary.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
 import { VERSION } from "../version.ts";
 import type { Command } from "./command.ts";
-import { openHere } from "./open.ts";
+import { openHere } from "./open-here.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { showBytes } from "./terminal/figures.ts";
 import { oneLine, type Paint, paintFor } from "./terminal/style.ts";

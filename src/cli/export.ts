@@ -4,7 +4,7 @@ import type { ExportFormat, ExportReport, Selection } from "../export/export.ts"
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
 import { FILTER_OPTIONS, toFilter } from "./list.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere, warnOn } from "./open-here.ts";
 import { onInterrupt } from "./run/interrupt.ts";
 import { printLine } from "./shell.ts";
 import { findRollout } from "./show/show.ts";

@@ -5,7 +5,7 @@ import type { Paddock } from "../paddock.ts";
 import type { Page, RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { modelNameOf } from "./model-name.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere, warnOn } from "./open-here.ts";
 import { printLine } from "./shell.ts";
 import { showCount, showReward, showSeconds, showTime } from "./terminal/figures.ts";
 import { oneLine, widthFor } from "./terminal/style.ts";

@@ -1,6 +1,6 @@
 import { loadConfig } from "../config.ts";
 import type { Command } from "./command.ts";
-import { openHere, warnOn } from "./open.ts";
+import { openHere, warnOn } from "./open-here.ts";
 import { onInterrupt } from "./run/interrupt.ts";
 
 export const mcp: Command = {

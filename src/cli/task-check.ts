@@ -4,8 +4,8 @@ import type { Task } from "../model/task.ts";
 import { checkTask } from "../task/check.ts";
 import { type Loaded, loadEach } from "../task/load.ts";
 import type { Command } from "./command.ts";
-import { warnOn } from "./open.ts";
-import { openLocalRunner } from "./run/runner.ts";
+import { warnOn } from "./open-here.ts";
+import { openLocalWorkplace } from "./run/workplace.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { isTrustworthy, type Trial, tryTask } from "./task-trial.ts";
 import { plural, showReward } from "./terminal/figures.ts";
@@ -68,13 +68,13 @@ async function tryAll(
 	report: (check: Check, trial: Trial | null) => void,
 ): Promise<Trial[]> {
 	const config = loadConfig(shell.env, shell.directory);
-	await using runner = await openLocalRunner(config, warnOn(shell));
-	await runner.start();
+	await using workplace = await openLocalWorkplace(config, warnOn(shell));
+	await workplace.start();
 	const trials = checks.map(async (check) => {
 		const { task } = check;
 		const isTried = task !== null && check.problems.length === 0;
 		const say = (text: string) => printLine(shell.stderr, `${printable(check.name)}: ${text}`);
-		const trial = isTried ? await tryTask(task, config.sandbox, runner, say) : null;
+		const trial = isTried ? await tryTask(task, config.sandbox, workplace, say) : null;
 		report(check, trial);
 		return trial;
 	});

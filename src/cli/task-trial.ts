@@ -2,7 +2,7 @@ import type { SandboxBackend } from "../model/request.ts";
 import { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Task } from "../model/task.ts";
-import type { Runner } from "./run/runner.ts";
+import type { Workplace } from "./run/workplace.ts";
 import { showReward } from "./terminal/figures.ts";
 
 /** What became of a task's own solution, and of doing nothing. */
@@ -27,13 +27,13 @@ export function isTrustworthy({ oracle, noop }: Trial): boolean {
 export async function tryTask(
 	task: Task,
 	sandbox: SandboxBackend,
-	runner: Runner,
+	workplace: Workplace,
 	say: (text: string) => void,
 ): Promise<Trial> {
 	const [oracle, noop] = await Promise.all(
 		(["oracle", "noop"] as const).map(async (policy) => {
 			const request = RolloutRequest.parse({ task, endpoint: { type: "policy", policy }, sandbox });
-			return await play(request, runner, (id) => say(`${policy} is ${id}`));
+			return await play(request, workplace, (id) => say(`${policy} is ${id}`));
 		}),
 	);
 	const trial = { oracle: toTried(oracle!), noop: toTried(noop!), reasons: [] };
@@ -42,13 +42,13 @@ export async function tryTask(
 
 async function play(
 	request: RolloutRequest,
-	runner: Runner,
+	workplace: Workplace,
 	onSubmitted: (id: string) => void,
 ): Promise<RolloutResult> {
-	for await (const { id } of runner.submit([request], 1)) {
+	for await (const { id } of workplace.submit([request], 1)) {
 		onSubmitted(id);
-		for await (const event of runner.follow(id)) if (event.type === "rollout-end") break;
-		const result = await runner.result(id);
+		for await (const event of workplace.follow(id)) if (event.type === "rollout-end") break;
+		const result = await workplace.result(id);
 		if (result !== null) return result;
 	}
 	throw new Error(`the rollout of ${request.task.id} is gone from the store`);

@@ -56,7 +56,7 @@ find "$HOME/tests" -type f -exec sh -c 'printf "#!/bin/bash\\nexit 0\\n" > "$1";
 ln -sfn /bin/true "$HOME/tests/true"
 true`;
 
-/** Read by shells, interpreters and test runners without being asked to. */
+/** Read by shells, interpreters and test programs without being asked to. */
 const PLANT_HOOKS = `reward() {
 ${WRITE_REWARDS}
 }

@@ -48,7 +48,7 @@ async function requireRun(
 	results: readonly CommandResult[],
 	signal: AbortSignal,
 ): Promise<void> {
-	// A script that wrote a reward of 0 itself may have hidden that its test runner never started.
+	// A script that wrote a reward of 0 itself may have hidden that its tests never started.
 	const failed = results.filter((result) => result.exitCode !== 0 || reward === 0);
 	const missing = reward === 1 ? null : await findMissing(task, clean, failed, signal);
 	if (missing === null) return;

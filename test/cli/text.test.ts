@@ -4,7 +4,7 @@ import { toCallRow } from "../../src/cli/show/parts.ts";
 import { didYouMean } from "../../src/cli/suggest.ts";
 import { openBars } from "../../src/cli/terminal/bars.ts";
 import { showBytes, showCount, showReward, showSeconds } from "../../src/cli/terminal/figures.ts";
-import { openLines } from "../../src/cli/terminal/plain-lines.ts";
+import { openPlainLines } from "../../src/cli/terminal/plain-lines.ts";
 import { newRow } from "../../src/cli/terminal/progress.ts";
 import { cut, pad, paintFor, printable, widthOf } from "../../src/cli/terminal/style.ts";
 import { layOut } from "../../src/cli/terminal/table.ts";
@@ -32,7 +32,7 @@ test("what failed is told on one line that cannot steer the terminal, in bars an
 	for (const terminal of [true, false]) {
 		const shell = new RecordedShell({ terminal });
 		{
-			using display = terminal ? openBars([before], shell) : openLines(shell);
+			using display = terminal ? openBars([before], shell) : openPlainLines(shell);
 			display.update(row, before);
 			display.say("careful\x1b[2J");
 		}

@@ -9,7 +9,7 @@ import { POLICY_NAMES } from "../../policy/names.ts";
 import { loadTasks } from "../../task/load.ts";
 import type { Arguments, Command } from "../command.ts";
 import { modelNameOf } from "../model-name.ts";
-import { warnOn } from "../open.ts";
+import { warnOn } from "../open-here.ts";
 import { printLine, type Shell } from "../shell.ts";
 import { type Display, openDisplay } from "../terminal/display.ts";
 import { plural } from "../terminal/figures.ts";
@@ -19,10 +19,10 @@ import { inFlags, MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-opti
 import { requireEndpoint } from "./preflight.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
-import { openLocalRunner, type Runner } from "./runner.ts";
-import { openServerRunner } from "./server-runner.ts";
 import { toServerTrouble } from "./server-trouble.ts";
+import { openServerWorkplace } from "./server-workplace.ts";
 import { submitAll } from "./submit-all.ts";
+import { openLocalWorkplace, type Workplace } from "./workplace.ts";
 
 export const run: Command = {
 	name: "run",
@@ -68,8 +68,8 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		const speaker = { say: warnOn(shell) };
 		try {
 			if (plan.server === undefined) await requireEndpoint(plan.requests[0]!.endpoint, plan.config.env);
-			await using runner = await openRunner(plan, shell, (message) => speaker.say(message));
-			return await carryOut(plan, runner, shell, speaker);
+			await using workplace = await openWorkplace(plan, shell, (message) => speaker.say(message));
+			return await carryOut(plan, workplace, shell, speaker);
 		} catch (error) {
 			throw plan.server === undefined ? inFlags(error) : toServerTrouble(error, plan.server);
 		}
@@ -139,18 +139,18 @@ function toRequest(
 	});
 }
 
-function openRunner(plan: Plan, shell: Shell, warn: (message: string) => void): Promise<Runner> {
-	if (plan.server !== undefined) return openServerRunner(plan.server, shell.env, plan.config, warn);
-	return openLocalRunner(plan.config, warn);
+function openWorkplace(plan: Plan, shell: Shell, warn: (message: string) => void): Promise<Workplace> {
+	if (plan.server !== undefined) return openServerWorkplace(plan.server, shell.env, plan.config, warn);
+	return openLocalWorkplace(plan.config, warn);
 }
 
 async function carryOut(
 	plan: Plan,
-	runner: Runner,
+	workplace: Workplace,
 	shell: Shell,
 	speaker: { say: (message: string) => void },
 ): Promise<number> {
-	const submission = await submitAll(plan, runner, speaker.say);
+	const submission = await submitAll(plan, workplace, speaker.say);
 	const { rows } = submission;
 	if (submission.interrupt !== null) {
 		printLine(shell.stderr, "Stopped before everything was submitted.");
@@ -161,22 +161,23 @@ async function carryOut(
 	{
 		using display = openDisplay([...rows.values()], shell, { printsResults: plan.json });
 		speaker.say = (message) => display.say(message);
-		if (runner.leftOver > 0) {
+		if (workplace.leftOver > 0) {
 			display.say(
-				`${plural(runner.leftOver, "rollout")} from before ${runner.leftOver === 1 ? "is" : "are"} unfinished, and not part of this run: "paddock worker" goes on with them, "paddock abort --unfinished" drops them.`,
+				`${plural(workplace.leftOver, "rollout")} from before ${workplace.leftOver === 1 ? "is" : "are"} unfinished, and not part of this run: "paddock worker" goes on with them, "paddock abort --unfinished" drops them.`,
 			);
 		}
 		using _interrupts = onInterrupt((asked) => {
 			interrupt = asked;
 			const unfinished = [...rows.values()].filter((row) => row.phase !== "done");
 			display.say(`Stopping ${plural(unfinished.length, "rollout")} … (once more to end at once)`);
-			for (const row of unfinished) runner.abort(row.id).catch((error: Error) => display.say(error.message));
+			for (const row of unfinished)
+				workplace.abort(row.id).catch((error: Error) => display.say(error.message));
 		});
-		await runner.start();
+		await workplace.start();
 		const watching = [...rows.keys()].map(async (id) => {
-			const result = await watch(id, rows, runner, display);
+			const result = await watch(id, rows, workplace, display);
 			results.push(result);
-			if (plan.out !== undefined) await saveResult(plan.out, result, runner.files(id));
+			if (plan.out !== undefined) await saveResult(plan.out, result, workplace.files(id));
 			if (plan.json) printLine(shell.stdout, JSON.stringify(result));
 		});
 		await Promise.all(watching).catch((error: unknown) => {
@@ -196,16 +197,16 @@ async function carryOut(
 async function watch(
 	id: string,
 	rows: Map<string, Row>,
-	runner: Runner,
+	workplace: Workplace,
 	display: Display,
 ): Promise<RolloutResult> {
-	for await (const event of runner.follow(id)) {
+	for await (const event of workplace.follow(id)) {
 		const before = rows.get(id)!;
 		const row = advance(before, event);
 		rows.set(id, row);
 		display.update(row, before);
 	}
-	const result = await runner.result(id);
+	const result = await workplace.result(id);
 	if (result === null) throw new Error(`rollout ${id} is gone from the store`);
 	return result;
 }

@@ -1,6 +1,6 @@
 import { ApiError, type Client, type RetryOptions } from "../../client/client.ts";
 import type { RolloutRequest } from "../../model/request.ts";
-import type { Submitted } from "./runner.ts";
+import type { Submitted } from "./workplace.ts";
 
 /** The body, what it would take in the store, or the number of rollouts. */
 const TOO_LARGE = ["body_too_large", "submission_too_large", "above_queue_limit"];

@@ -2,7 +2,7 @@ import type { RolloutRequest } from "../../model/request.ts";
 import { plural } from "../terminal/figures.ts";
 import { newRow, type Row } from "../terminal/progress.ts";
 import { type Interrupt, onInterrupt } from "./interrupt.ts";
-import type { Runner } from "./runner.ts";
+import type { Workplace } from "./workplace.ts";
 
 export interface Submission {
 	/** By rollout; empty after an interrupt. */
@@ -14,7 +14,7 @@ export interface Submission {
 /** Submits everything, or leaves nothing to run unwatched: after a failure or an interrupt what was submitted is aborted. */
 export async function submitAll(
 	plan: { requests: readonly RolloutRequest[]; n: number },
-	runner: Runner,
+	workplace: Workplace,
 	say: (message: string) => void,
 ): Promise<Submission> {
 	const rows = new Map<string, Row>();
@@ -25,13 +25,13 @@ export async function submitAll(
 		stop.abort();
 	});
 	try {
-		for await (const { id, taskId, index } of runner.submit(plan.requests, plan.n, stop.signal)) {
+		for await (const { id, taskId, index } of workplace.submit(plan.requests, plan.n, stop.signal)) {
 			rows.set(id, newRow(id, plan.n === 1 ? taskId : `${taskId} #${index + 1}`, taskId));
 		}
 		stop.signal.throwIfAborted();
 		return { rows, interrupt: null };
 	} catch (error) {
-		await takeBack([...rows.keys()], runner, say);
+		await takeBack([...rows.keys()], workplace, say);
 		if (interrupt === null) throw error;
 		return { rows: new Map(), interrupt };
 	}
@@ -39,10 +39,10 @@ export async function submitAll(
 
 async function takeBack(
 	ids: readonly string[],
-	runner: Runner,
+	workplace: Workplace,
 	say: (message: string) => void,
 ): Promise<void> {
-	const aborts = await Promise.allSettled(ids.map((id) => runner.abort(id)));
+	const aborts = await Promise.allSettled(ids.map((id) => workplace.abort(id)));
 	const left = ids.filter((_, index) => aborts[index]?.status === "rejected");
 	const aborted = ids.length - left.length;
 	if (aborted > 0) say(`Aborted what was submitted already: ${plural(aborted, "rollout")}.`);

@@ -1,6 +1,6 @@
 import type { Shell } from "../shell.ts";
 import { openBars } from "./bars.ts";
-import { openLines } from "./plain-lines.ts";
+import { openPlainLines } from "./plain-lines.ts";
 import type { Row } from "./progress.ts";
 
 /** Shows rollouts as they go. Closing leaves the terminal as it was found. */
@@ -22,5 +22,5 @@ export function openDisplay(
 ): Display {
 	const collides = options.printsResults === true && shell.stdout.isTTY;
 	const live = shell.stderr.isTTY && shell.env.TERM !== "dumb" && !collides;
-	return live ? openBars(rows, shell) : openLines(shell);
+	return live ? openBars(rows, shell) : openPlainLines(shell);
 }

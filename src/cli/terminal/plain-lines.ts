@@ -5,7 +5,7 @@ import { elapsedS, type Row } from "./progress.ts";
 import { oneLine, printable } from "./style.ts";
 
 /** For pipes and log files: one line when a rollout starts, one when it ends, one when it is tried again. */
-export function openLines(shell: Shell): Display {
+export function openPlainLines(shell: Shell): Display {
 	return {
 		update(row, before) {
 			if (row.attempt > before.attempt && row.attempt === 1)

@@ -4,7 +4,7 @@ import { UsageError } from "../../errors.ts";
 import type { RolloutEvent } from "../../model/event.ts";
 import type { RolloutRequest } from "../../model/request.ts";
 import type { RolloutResult } from "../../model/result.ts";
-import { openHere } from "../open.ts";
+import { openHere } from "../open-here.ts";
 
 /** A rollout that was accepted. */
 export interface Submitted {
@@ -15,7 +15,7 @@ export interface Submitted {
 }
 
 /** Where rollouts run: in this process, or on a server. */
-export interface Runner extends AsyncDisposable {
+export interface Workplace extends AsyncDisposable {
 	/** Rollouts an earlier process left unfinished; they go on beside ours. */
 	readonly leftOver: number;
 	/** `n` rollouts of each, told one by one as they are accepted. Once `stop` has fired, nothing more is submitted. */
@@ -30,7 +30,10 @@ export interface Runner extends AsyncDisposable {
 }
 
 /** The embedded store, and a worker in this very process. */
-export async function openLocalRunner(config: Config, warn: (message: string) => void): Promise<Runner> {
+export async function openLocalWorkplace(
+	config: Config,
+	warn: (message: string) => void,
+): Promise<Workplace> {
 	// Before the store is opened: a refused run leaves no data folder behind.
 	await requireSandbox(config);
 	await using stack = new AsyncDisposableStack();

@@ -1,19 +1,19 @@
 import { ApiError, type Client, createClient, retried } from "../../client/client.ts";
 import { UsageError } from "../../errors.ts";
-import type { Runner } from "./runner.ts";
 import { submitToServer } from "./server-submit.ts";
 import { connectionCause, refusal } from "./server-trouble.ts";
+import type { Workplace } from "./workplace.ts";
 
 /** A person who looks at it can stop it; a script that nobody looks at must end some day. */
 const QUEUE_FOR_MS = 24 * 3600 * 1000;
 
 /** A Paddock server elsewhere does the work; this process only asks and shows. */
-export async function openServerRunner(
+export async function openServerWorkplace(
 	url: string,
 	env: Record<string, string | undefined>,
 	wanted: { sandbox: string },
 	warn: (message: string) => void,
-): Promise<Runner> {
+): Promise<Workplace> {
 	if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
 		throw new UsageError(
 			`--server wants an address such as http://127.0.0.1:8000, not "${url}".`,
