@@ -1,6 +1,7 @@
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
 import { SandboxBackend } from "./model/request.ts";
+import { type BoxCeiling, withCeiling } from "./sandbox/ceiling.ts";
 import type { Availability, Backend } from "./sandbox/sandbox.ts";
 
 /** The sandbox backends of this machine, each opened when it is first asked for. */
@@ -10,15 +11,22 @@ export class Backends implements AsyncDisposable {
 	readonly #opened = new Map<string, Promise<Backend>>();
 	readonly #stack = new AsyncDisposableStack();
 
-	constructor(env: Config["env"], warn: (message: string) => void) {
+	readonly #ceiling: BoxCeiling | null;
+
+	/** Without a ceiling only to ask what is there: boxes are opened by those who have one. */
+	constructor(env: Config["env"], warn: (message: string) => void, ceiling: BoxCeiling | null = null) {
 		this.#env = env;
 		this.#warn = warn;
+		this.#ceiling = ceiling;
 	}
 
 	get(backend: string): Promise<Backend> {
 		const known = this.#opened.get(backend);
 		if (known) return known;
-		const opening = this.#open(backend).then((opened) => this.#stack.use(opened));
+		const ceiling = this.#ceiling;
+		const opening = this.#open(backend).then((opened) =>
+			this.#stack.use(ceiling === null ? opened : withCeiling(opened, ceiling)),
+		);
 		this.#opened.set(backend, opening);
 		// What was missing may be there the next time.
 		opening.catch(() => this.#opened.delete(backend));

@@ -5,6 +5,7 @@ import { parseEnv } from "node:util";
 import { z } from "zod";
 import { UsageError } from "./errors.ts";
 import { SandboxBackend } from "./model/request.ts";
+import type { BoxSpec } from "./model/task.ts";
 
 /** All that Paddock reads from its surroundings, read once. */
 export interface Config {
@@ -22,6 +23,10 @@ export interface Config {
 	queueLimit: number;
 	/** Rollouts that may run at once against one endpoint; null means as many as there are workers. */
 	maxPerEndpoint: number | null;
+	/** The most that any box may have, whatever its task asks for. */
+	boxCeiling: Pick<BoxSpec, "memoryMb" | "diskMb" | "cpus" | "pids">;
+	/** The most that the trace of one rollout may take on disk. */
+	maxTraceMb: number;
 	/** The environment the endpoint catalog and the backends read their own variables from. */
 	env: Record<string, string | undefined>;
 }
@@ -35,6 +40,11 @@ const Variables = z.object({
 	PADDOCK_SANDBOX: SandboxBackend.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
 	PADDOCK_QUEUE_LIMIT: z.coerce.number().int().min(1).max(10_000_000).optional(),
+	PADDOCK_MAX_BOX_MEMORY_MB: z.coerce.number().int().min(1).optional(),
+	PADDOCK_MAX_BOX_DISK_MB: z.coerce.number().int().min(1).optional(),
+	PADDOCK_MAX_BOX_CPUS: z.coerce.number().positive().optional(),
+	PADDOCK_MAX_BOX_PIDS: z.coerce.number().int().min(1).optional(),
+	PADDOCK_MAX_TRACE_MB: z.coerce.number().int().min(1).optional(),
 	PADDOCK_MAX_PER_ENDPOINT: z.coerce.number().int().min(1).max(100_000).optional(),
 });
 
@@ -55,6 +65,13 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,
 		queueLimit: variables.PADDOCK_QUEUE_LIMIT ?? 10_000,
+		boxCeiling: {
+			memoryMb: variables.PADDOCK_MAX_BOX_MEMORY_MB ?? 32_768,
+			diskMb: variables.PADDOCK_MAX_BOX_DISK_MB ?? 65_536,
+			cpus: variables.PADDOCK_MAX_BOX_CPUS ?? 32,
+			pids: variables.PADDOCK_MAX_BOX_PIDS ?? 16_384,
+		},
+		maxTraceMb: variables.PADDOCK_MAX_TRACE_MB ?? 1024,
 		maxPerEndpoint: variables.PADDOCK_MAX_PER_ENDPOINT ?? null,
 		env,
 	};

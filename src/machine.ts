@@ -41,7 +41,7 @@ export interface Machine extends AsyncDisposable {
 export function openMachine(options: MachineOptions): Machine {
 	const { config, store, warn } = options;
 	const stack = new AsyncDisposableStack();
-	const backends = stack.use(new Backends(config.env, warn));
+	const backends = stack.use(new Backends(config.env, warn, config.boxCeiling));
 	const backend = (name: string) => backends.get(name);
 	const reap = async () => options.onReaped(await backends.reap());
 
@@ -71,6 +71,7 @@ export function openMachine(options: MachineOptions): Machine {
 				policies,
 				boxes,
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
+				maxTraceBytes: config.maxTraceMb * 1024 * 1024,
 				verify,
 				backend,
 				env: config.env,

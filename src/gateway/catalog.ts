@@ -1,7 +1,7 @@
 import { UsageError } from "../errors.ts";
+import { isMetadataAddress } from "../model/addresses.ts";
 import type { Credential } from "../model/credential.ts";
 import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
-import { isClosedAddress } from "./upstream/addresses.ts";
 
 const MAX_URL = 2048;
 
@@ -198,7 +198,7 @@ export function normaliseBaseUrl(text: string, argument: string): string {
 		);
 	if (url.search !== "" || url.hash !== "")
 		throw new UsageError(`${argument} must end with its path, without ? or #`, "bad_endpoint_url");
-	if (isClosedAddress(url.hostname.replace(/^\[|\]$/g, "")))
+	if (isMetadataAddress(url.hostname.replace(/^\[|\]$/g, "")))
 		throw new UsageError(`${argument} must not be a link-local address`, "bad_endpoint_url");
 	const path = url.pathname.replace(/\/+$/, "").replace(/\/chat\/completions$/, "");
 	return url.origin + (path.endsWith("/v1") ? path : `${path}/v1`);

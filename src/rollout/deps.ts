@@ -17,6 +17,8 @@ export interface Deps {
 	verify: Verify;
 	/** At most so many agents work against one endpoint at a time. */
 	endpointSlots: Turnstiles;
+	/** The most that the trace of one rollout may take on disk. */
+	maxTraceBytes: number;
 	backend(name: string): Promise<Backend>;
 	/** For the endpoint catalog. */
 	env: Record<string, string | undefined>;

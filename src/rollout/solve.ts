@@ -49,7 +49,7 @@ export async function solve(
 		endpoint: cast.endpoint,
 		sampling: request.sampling,
 		budget: request.task.budget,
-		...(request.mode === "black_box" ? {} : { sink: traceSink(rollout, deps) }),
+		...(request.mode === "black_box" ? {} : { sink: traceSink(rollout, deps, halt) }),
 		onCallStart: (call) => record.emit({ type: "call-start", ...call }),
 		onCallEnd: (call) => {
 			record.called(call);
@@ -99,8 +99,14 @@ const CREDENTIAL_LOST: Failure = {
 	retryable: true,
 };
 
-function traceSink(rollout: Rollout, deps: Deps): TraceWriter {
-	return new TraceWriter((bytes) => deps.store.appendTrace(rollout.id, rollout.attempt, bytes));
+/** A trace that is full ends its rollout; the call that filled it is kept. */
+function traceSink(rollout: Rollout, deps: Deps, halt: HaltSwitch): TraceWriter {
+	let written = 0;
+	return new TraceWriter(async (bytes) => {
+		await deps.store.appendTrace(rollout.id, rollout.attempt, bytes);
+		written += bytes.length;
+		if (written > deps.maxTraceBytes) halt.halt({ type: "budget", what: "trace bytes" });
+	});
 }
 
 /** Null when it had to stop before the agent could be talked to. */

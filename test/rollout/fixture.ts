@@ -48,6 +48,7 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	const deps: Deps = {
 		...{ store, gateway, agent, policies, verify, backend },
 		boxes: new ColdBoxes(ready),
+		maxTraceBytes: 1024 * 1024 * 1024,
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),
 		env: {},
 		warn: () => {},

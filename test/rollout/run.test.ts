@@ -3,6 +3,9 @@ import type { Agent, BootedAgent } from "../../src/agent/agent.ts";
 import { RolloutError } from "../../src/errors.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import type { ReadyBox } from "../../src/rollout/ready-box.ts";
+import { readCalls } from "../../src/store/trace/trace-log.ts";
+import { stream, streams } from "../fakes/replies.ts";
+import { openUpstream } from "../fakes/upstream.ts";
 import { task } from "../fixtures/script.ts";
 import { changed, openStage, type Stage, scriptAgent, scriptConversation } from "./fixture.ts";
 
@@ -343,3 +346,29 @@ async function expectAborted(fields: Parameters<typeof task>[0], event: string):
 	});
 	expect(end).toMatchObject({ outcome: "aborted", reward: null, failure: null });
 }
+
+test("a trace that is full ends its rollout as budget, with the call that filled it", async () => {
+	await using upstream = await openUpstream(stream(streams.vllm()));
+	const call = `exec 3<>/dev/tcp/127.0.0.1/7000; body='{"messages":[{"role":"user","content":"hi"}],"stream":true}'
+printf 'POST /v1/chat/completions HTTP/1.1\\r\\nhost: gw\\r\\nauthorization: Bearer %s\\r\\ncontent-length: %s\\r\\n\\r\\n%s' "$KEY" "\${#body}" "$body" >&3
+cat <&3`;
+	const script = scriptAgent("sleep 60");
+	await using stage = await openStage({
+		...script,
+		boot: async (box, options, key, signal) => {
+			const booted = await script.boot(box, options, key, signal);
+			const open: typeof booted.open = async (directory) => {
+				void box.exec(`KEY=${key} bash <<'END'\n${call}\nEND`, {}).catch(() => null);
+				return await booted.open(directory);
+			};
+			return { ...booted, open };
+		},
+	});
+	const endpoint = { type: "url", baseUrl: upstream.baseUrl, model: "m", dialect: "vllm" } as const;
+	const change = (deps: Deps) => ({ ...deps, maxTraceBytes: 100 });
+	const end = await stage.play(task({ clocks: { ...clocks, agentS: 50 } }), { endpoint, change });
+	expect(end).toMatchObject({ outcome: "budget", failure: null });
+	const [row] = (await stage.store.list({}, { limit: 1 })).items;
+	const calls = await Array.fromAsync(readCalls(stage.store.readTrace(row!.id, row!.attempt)));
+	expect(calls).toMatchObject([{ completionIds: [11, 12, 13] }]);
+});
