@@ -127,9 +127,10 @@ async function limit(engine) {
 		tokens = now;
 		await sleep(10);
 	}
-	const { outcome } = await result;
+	const { outcome, error } = await result;
 	const { items } = await get(server, `/rollouts/${id}/events?limit=5000`);
 	const began = items.find((event) => event.type === "phase-start" && event.phase === "agent");
+	if (began === undefined || lastTokenAt === 0) return say(`a limit of ${LIMIT_S} s`, `not shown: ${error}`);
 	const lateMs = lastTokenAt - (began.at + LIMIT_S * 1000);
 	say(
 		`a limit of ${LIMIT_S} s on an answer of up to 16,000 tokens`,

@@ -18,6 +18,8 @@ from paddock import Client, Endpoint, Task
 from paddock.trl import reward_func, rollout_func
 
 GENERATIONS = 4
+COINS = ["bash -c 'exit $((RANDOM % 2))'"] * 6
+"""Equal rewards leave no advantage, and a step that changes nothing: here coins decide how well it went."""
 
 
 def main() -> None:
@@ -25,10 +27,10 @@ def main() -> None:
     for name in ("model", "server", "engine", "task"):
         parser.add_argument(name)
     parser.add_argument("--temperature", type=float, default=1)
-    parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=1)
     arguments = parser.parse_args()
     with open(arguments.task, encoding="utf-8") as file:
-        task = Task.from_json(json.load(file))
+        task = Task.from_json({**json.load(file), "verify": COINS})
     batches = []
     rollouts = rollout_func(
         Client(arguments.server),
