@@ -110,6 +110,21 @@ describe("the docker backend", () => {
 		expect(await engine.docker.listImages()).toHaveLength(before.length);
 	});
 
+	test("a volume of an image holds no more than home may, and leaves nothing behind", async (context) => {
+		here(context);
+		const folder = join(root, "with-volume");
+		await mkdir(folder, { recursive: true });
+		await writeFile(join(folder, "Dockerfile"), "FROM paddock-task\nVOLUME /data\n");
+		const before = (await engine.docker.listVolumes()).Volumes.length;
+		const box = await open({ image: folder, diskMb: 16 });
+		const fill = "head -c 40000000 /dev/zero > /data/much; stat -c %s /data/much; findmnt -n -o FSTYPE /data";
+		const { stdout, stderr } = await box.exec(fill);
+		expect(stderr).toContain("No space left");
+		expect(stdout).toBe(`${16 * 1024 * 1024}\ntmpfs\n`);
+		await box[Symbol.asyncDispose]();
+		expect((await engine.docker.listVolumes()).Volumes).toHaveLength(before);
+	});
+
 	test("a task names its image's folder relative to itself", async (context) => {
 		here(context);
 		const folder = join(root, "task");

@@ -19,6 +19,8 @@ const REMOVE_ATTEMPTS = 200;
 export interface ContainerPlan {
 	name: string;
 	image: string;
+	/** Folders the image would have on a disk nobody limits: here they begin empty, in memory, as home does. */
+	volumes: readonly string[];
 	labels: Record<string, string>;
 	spec: BoxSpec;
 	uid: number;
@@ -109,6 +111,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 	const limits = toLimits(spec, TMP_BYTES + SHM_BYTES);
 	// Podman knows no uid= here, but can hand a folder over to the container's user.
 	const owner = plan.podman ? "U,notmpcopyup" : `uid=${uid},gid=${uid}`;
+	const volume = `rw,exec,nosuid,nodev,mode=1777,size=${spec.diskMb * 1024 * 1024}`;
 	const mount = (from: string, to: string) => ({
 		Type: "bind" as const,
 		Source: from,
@@ -148,6 +151,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 				{ Name: "core", Soft: 0, Hard: 0 },
 			],
 			Tmpfs: {
+				...Object.fromEntries(plan.volumes.map((path) => [path, volume])),
 				"/tmp": `rw,exec,nosuid,nodev,mode=1777,size=${TMP_BYTES}`,
 				[plan.init.home]: `rw,exec,nosuid,nodev,mode=0755,${owner},size=${spec.diskMb * 1024 * 1024}`,
 			},

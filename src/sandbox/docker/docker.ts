@@ -112,6 +112,7 @@ class DockerBackend implements Backend {
 				startContainer(this.#engine, {
 					name: containerName(boxId),
 					image: image.name,
+					volumes: image.volumes,
 					labels: await labelsOf(boxId),
 					...{ spec, uid, staged, runDirectory, podman, rootless },
 					init: initConfig({

@@ -4,13 +4,16 @@ import { isAbsolute, join } from "node:path";
 import { messageOf, RolloutError } from "../../errors.ts";
 import { type Engine, engineFailed, statusOf } from "./engine.ts";
 
-/** An image that is on the engine, and the environment it brings. */
+/** An image that is on the engine, the environment it brings, and the folders it wants kept outside itself. */
 export interface Image {
 	name: string;
 	env: Record<string, string>;
+	volumes: string[];
 }
 
 export const DEFAULT_IMAGE = "paddock-task";
+/** A build runs what a task writer wrote: it ends, and it does not take the machine. */
+const BUILD_LIMIT = { ms: 30 * 60_000, memoryBytes: 4 * 1024 ** 3 };
 
 /** A name is pulled when the engine lacks it; an absolute path is a folder with a Dockerfile, built once per content. */
 export async function resolveImage(engine: Engine, wanted: string): Promise<Image> {
@@ -32,7 +35,7 @@ export async function resolveImage(engine: Engine, wanted: string): Promise<Imag
 async function inspect({ docker, socket }: Engine, name: string): Promise<Image | null> {
 	try {
 		const { Config } = await docker.getImage(name).inspect();
-		return { name, env: toRecord(Config?.Env ?? []) };
+		return { name, env: toRecord(Config?.Env ?? []), volumes: Object.keys(Config?.Volumes ?? {}) };
 	} catch (error) {
 		if (statusOf(error) === 404) return null;
 		throw engineFailed(error, socket);
@@ -48,7 +51,13 @@ async function build(engine: Engine, folder: string): Promise<Image> {
 	const present = await inspect(engine, name);
 	if (present !== null) return present;
 	try {
-		const progress = await engine.docker.buildImage({ context: folder, src: files }, { t: name, rm: true });
+		const progress = await engine.docker.buildImage(
+			{ context: folder, src: files },
+			{
+				...{ t: name, rm: true, forcerm: true, abortSignal: AbortSignal.timeout(BUILD_LIMIT.ms) },
+				...{ memory: BUILD_LIMIT.memoryBytes, memswap: BUILD_LIMIT.memoryBytes },
+			},
+		);
 		await finished(engine, progress);
 	} catch (error) {
 		throw new RolloutError("task", "image_build_failed", `${folder}: ${messageOf(error)}`, { cause: error });
