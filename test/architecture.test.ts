@@ -54,7 +54,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts", "verbs"],
 	server: ["api", "model", "paddock.ts", "mcp", "openenv"],
-	tools: ["api", "model", "gateway/catalog.ts", "paddock.ts"],
+	tools: ["api", "model", "export/result.ts", "gateway/catalog.ts", "paddock.ts"],
 	mcp: ["model", "tools", "paddock.ts"],
 	openenv: ["api", "model", "tools", "config.ts", "paddock.ts"],
 	client: ["api", "model"],

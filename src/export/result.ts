@@ -3,7 +3,7 @@ import type { ModelCall } from "../model/call.ts";
 import type { CommandResult } from "../model/event.ts";
 import type { ProxyTurn, RolloutResult } from "../model/result.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { HOME, TESTS_DIR, WORKDIR } from "../model/task.ts";
+import { TESTS_DIR, WORKDIR } from "../model/task.ts";
 
 const TAIL_CHARS = 4_000;
 const FILE_CHARS = 8_000;
@@ -33,7 +33,7 @@ export async function toResult(
 		failure: rollout.failure,
 		attempt: rollout.attempt,
 		agent_exit_code: summary?.agentExitCode ?? null,
-		exit_code: summary?.agentExitCode ?? null,
+		exit_code: summary?.agentExitCode ?? -1,
 		wall_s: summary?.wallS ?? wallSeconds(rollout),
 		mode: rollout.request.mode,
 		setup_results: setup,
@@ -51,6 +51,25 @@ export async function toResult(
 	};
 }
 
+/** The same shape for an id that nobody knows. */
+export function unknownResult(id: string): RolloutResult {
+	return {
+		...{
+			rollout_id: id,
+			task_id: "",
+			sandbox_id: "",
+			reward: null,
+			outcome: null,
+			failure: null,
+			attempt: 0,
+		},
+		...{ agent_exit_code: null, exit_code: -1, wall_s: 0, mode: "", test_exit_code: null },
+		...{ setup_results: [], verify_results: [], verifier_stdout: "", verifier_stderr: "", proxy_turns: [] },
+		...{ files: {}, workdir_files: {}, files_extra: [] },
+		...{ agent_log_tail: "", proxy_log_tail: "", install_log_tail: "", error: "no rollout has this id" },
+	};
+}
+
 /** One call in the wire spelling: the three token lists have one length, and no logprob is null. */
 export function toProxyTurn(call: ModelCall): ProxyTurn {
 	return {
@@ -60,7 +79,11 @@ export function toProxyTurn(call: ModelCall): ProxyTurn {
 		parent_session_id: call.parentSessionId,
 		finish_reason: call.response.finishReason,
 		request: { ...call.request.params, messages: call.request.messages, tools: call.request.tools },
-		response: { message: call.response.message, usage: toWireUsage(call) },
+		response: {
+			message: call.response.message,
+			finish_reason: call.response.finishReason,
+			usage: toWireUsage(call),
+		},
 		prompt_token_ids: call.promptIds,
 		...toTokenColumns(call),
 		latency_s: (call.lastByteMs ?? 0) / 1000,
@@ -116,12 +139,12 @@ function toCommandRow(result: CommandResult) {
 }
 
 /**
- * `files.json` maps paths, relative to the workdir or absolute, to text. The first 32 are handed out; whatever is not
- * here whole is named in `files_extra`, relative to the home folder like `files`.
+ * `files.json` maps paths, relative to the workdir or absolute, to text. The first 32 are handed out by their absolute
+ * paths; whatever is not here whole is named in `files_extra`.
  */
 function toFiles(rollout: Rollout, json: string | undefined) {
 	const contents = Object.entries((json ? JSON.parse(json) : {}) as Record<string, string>)
-		.map(([path, content]) => [fromHome(path), content] as const)
+		.map(([path, content]) => [toAbsolute(path), content] as const)
 		.sort(([a], [b]) => (a < b ? -1 : 1));
 	const shown = contents
 		.slice(0, MAX_FILES)
@@ -131,23 +154,17 @@ function toFiles(rollout: Rollout, json: string | undefined) {
 	);
 	const known = new Set([
 		...contents.map(([path]) => path),
-		...(rollout.summary?.files ?? []).map((file) => fromHome(file.path)),
+		...(rollout.summary?.files ?? []).map((file) => toAbsolute(file.path)),
 	]);
-	const workdir = `${WORKDIR.slice(HOME.length + 1)}/`;
 	return {
 		files: Object.fromEntries(shown),
-		workdir_files: Object.fromEntries(
-			shown.flatMap(([path, content]) =>
-				path.startsWith(workdir) ? [[path.slice(workdir.length), content]] : [],
-			),
-		) as Record<string, string>,
+		workdir_files: Object.fromEntries(shown.filter(([path]) => path.startsWith(`${WORKDIR}/`))),
 		files_extra: [...known].filter((path) => !whole.has(path)).sort(),
 	};
 }
 
-function fromHome(path: string): string {
-	const absolute = path.startsWith("/") ? path : `${WORKDIR}/${path}`;
-	return absolute.startsWith(`${HOME}/`) ? absolute.slice(HOME.length + 1) : absolute;
+function toAbsolute(path: string): string {
+	return path.startsWith("/") ? path : `${WORKDIR}/${path}`;
 }
 
 function toErrorSentence(rollout: Rollout): string | null {

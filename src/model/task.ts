@@ -85,6 +85,12 @@ export const Task = z
 			.default([])
 			.describe("Shell commands, run one by one in a clean box after the agent"),
 		tests: z.array(TaskFile).default([]).describe("Staged at /home/user/tests in the clean box only"),
+		rewardFile: z
+			.literal("required")
+			.optional()
+			.describe(
+				"required: without reward.json or reward.txt there is no reward, whatever the commands end with",
+			),
 		artifacts: z
 			.array(z.string())
 			.default([])

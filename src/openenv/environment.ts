@@ -114,8 +114,8 @@ export class Environment {
 	}
 
 	async #run(tool: Tool, value: unknown, options: CallOptions): Promise<CallAnswer> {
-		const { timeoutS } = options;
-		const signal = timeoutS === undefined ? options.signal : untilTimeout(timeoutS * 1000, options.signal);
+		const timeoutS = options.timeoutS ?? patienceFor(value);
+		const signal = untilTimeout(timeoutS * 1000, options.signal);
 		try {
 			const output = await tool.run(value, {
 				signal,
@@ -164,6 +164,15 @@ export class Environment {
 			message: `${prefix}: a bug on our side; the server's log has it`,
 		};
 	}
+}
+
+/** What callers of the reference environment count on; an agent that may work longer is waited for. */
+const STEP_TIMEOUT_S = 900;
+const AROUND_AGENT_S = 300;
+
+function patienceFor(value: unknown): number {
+	const asked = (value as { agent_timeout_s?: unknown } | null | undefined)?.agent_timeout_s;
+	return Math.max(STEP_TIMEOUT_S, typeof asked === "number" ? asked + AROUND_AGENT_S : 0);
 }
 
 /** Refusals that no other argument would have avoided. */

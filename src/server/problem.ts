@@ -75,6 +75,7 @@ const USAGE_STATUS: Record<string, number> = {
 	bad_text: 422,
 	above_queue_limit: 422,
 	image_folder_refused: 422,
+	internet_refused: 422,
 	queue_full: 429,
 };
 const RETRY_AFTER_S = 10;

@@ -51,6 +51,12 @@ const sharedShape = {
 		.max(86_400)
 		.nullish()
 		.describe("Seconds the agent may work. Default 600"),
+	network: z
+		.union([z.enum(["", "none", "internet"]), z.array(z.string().min(1).max(253)).max(100)])
+		.nullish()
+		.describe(
+			"What the box reaches, setup included: none (default), a list of hosts, or internet where the operator allows it",
+		),
 	template: text("E2B template name; other sandboxes ignore it", 200),
 	sandbox: z
 		.enum(["", ...SandboxBackend.options])
@@ -92,7 +98,7 @@ const secondShape = {
 	vllm_url: text("Address of the vLLM server for a vllm:// model_key"),
 	hf_token: text("Token for an hf-router:// model_key"),
 	test_script: text(
-		"Staged as /home/user/tests/test.sh in a clean box and run in the workdir",
+		"Staged as /home/user/tests/test.sh in a clean box and run in the workdir; the reward is what it writes to /home/user/logs/verifier/reward.txt (or .json), null without",
 		MAX_INSTRUCTION,
 	),
 	setup_shell: text("One shell script run before the agent starts", MAX_INSTRUCTION),
@@ -100,7 +106,7 @@ const secondShape = {
 		.record(z.string().min(1).max(4096), z.string())
 		.nullish()
 		.describe("Path to content. Relative paths land in the workdir; absolute ones must be below /home/user"),
-	thinking: z.boolean().nullish().describe("Let the model think. Absent: the endpoint's default"),
+	thinking: z.boolean().nullish().describe("Let the model think. Default false"),
 };
 
 /** The union of both spellings a caller may use; which one was meant is decided by `inOneSpelling`. */
@@ -143,6 +149,11 @@ function sentenceOf(issue: z.core.$ZodIssue, known: string[]): string {
 		return `${argument} is longer than ${issue.maximum} characters; put long material into files`;
 	if (issue.code === "invalid_type" && issue.input === undefined) return `${argument} is required`;
 	return `${argument}: ${issue.message}`;
+}
+
+/** Whether the second of the two spellings was used; what they share says nothing. */
+export function isSecondSpelling(given: Given): boolean {
+	return Object.keys(secondShape).some((name) => name in given);
 }
 
 /** Which of the two spellings each argument belongs to; the others go with both. */

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RolloutResult } from "../model/result.ts";
 import type { Paddock } from "../paddock.ts";
 import { followToEnd } from "./follow.ts";
-import { resultOf, unknownRollout } from "./result.ts";
+import { resultOf } from "./result.ts";
 import { rolloutId, type Tool, tool } from "./tools.ts";
 
 const FinalizeArguments = z.strictObject({
@@ -20,13 +20,12 @@ export function finalizeRollout(paddock: Paddock): Tool {
 		name: "finalize_rollout",
 		title: "Wait for a rollout and get its result",
 		description:
-			"Waits for the end, at most wait_s, and returns the same as run_rollout. When the time is up first, `error` says so and nothing is lost: call it again.",
+			"Waits for the end, at most wait_s, and returns the same as run_rollout. When the time is up first, `error` says so, exit_code is -1 and nothing is lost: call it again. Of an unknown id `error` says that.",
 		input: FinalizeArguments,
 		output: RolloutResult,
 		isLong: true,
 		readOnly: true,
 		async run({ rollout_id: id, wait_s }, context) {
-			if ((await paddock.row(id)) === null) throw unknownRollout(id);
 			await followToEnd(paddock, id, context, (wait_s ?? 300) * 1000);
 			context.signal.throwIfAborted();
 			return resultOf(paddock, id);

@@ -7,7 +7,8 @@ const Messages = z.object({
 	status: ToolStatus,
 	serve_session_id: z.string().nullable(),
 	messages: z.array(z.object({ info: z.record(z.string(), z.unknown()), parts: z.array(z.unknown()) })),
-	note: z.string().nullable(),
+	note: z.string().nullable().describe("Why there is nothing yet"),
+	error: z.string().nullable(),
 });
 
 export function getMessages(paddock: Paddock): Tool {
@@ -23,9 +24,15 @@ export function getMessages(paddock: Paddock): Tool {
 			const [rollout, transcript] = [await paddock.row(rollout_id), await paddock.messages(rollout_id)];
 			if (rollout === null || transcript === null) return { rollout_id, ...UNKNOWN };
 			const { sessionId: serve_session_id, messages, note } = transcript;
-			return { rollout_id, status: toToolStatus(rollout), serve_session_id, messages, note };
+			return { rollout_id, status: toToolStatus(rollout), serve_session_id, messages, note, error: null };
 		},
 	});
 }
 
-const UNKNOWN = { status: "unknown" as const, serve_session_id: null, messages: [], note: UNKNOWN_ID };
+const UNKNOWN = {
+	status: "unknown" as const,
+	serve_session_id: null,
+	messages: [],
+	note: null,
+	error: UNKNOWN_ID,
+};

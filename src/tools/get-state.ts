@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
+import { asGiven } from "./result.ts";
 import { ById, type Tool, ToolStatus, tool, toToolStatus, UNKNOWN_ID } from "./tools.ts";
 
 const State = z.object({
@@ -38,7 +39,7 @@ export function getState(paddock: Paddock): Tool {
 function toState(rollout: RolloutRow): State {
 	return {
 		rollout_id: rollout.id,
-		task_id: rollout.taskId,
+		task_id: asGiven(rollout.taskId),
 		status: toToolStatus(rollout),
 		phase: rollout.phase,
 		serve_session_id: rollout.sessionId ?? null,

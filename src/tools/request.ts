@@ -4,8 +4,8 @@ import { UsageError } from "../errors.ts";
 import { parseModelKey, resolveEndpoint, SCRIPTED } from "../gateway/catalog.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
 import { RolloutRequest, type SandboxBackend } from "../model/request.ts";
-import { HOME, type SolutionStep, TESTS_DIR, WORKDIR } from "../model/task.ts";
-import { inOneSpelling, type RolloutArguments } from "./arguments.ts";
+import { HOME, type Network, type SolutionStep, TESTS_DIR, WORKDIR } from "../model/task.ts";
+import { inOneSpelling, isSecondSpelling, type RolloutArguments } from "./arguments.ts";
 
 type Given = Partial<RolloutArguments> & { instruction: string };
 
@@ -28,7 +28,7 @@ export function toRolloutRequest(
 		task: toTask(given),
 		endpoint,
 		sandbox: given.sandbox || surroundings.sandbox,
-		...(given.mode ? { mode: given.mode } : {}),
+		mode: given.mode || undefined,
 		sampling: toSampling(given),
 		labels: { door: surroundings.door },
 	});
@@ -98,9 +98,14 @@ function toTask(given: Given) {
 		solution: (given.solution ?? []).map(
 			(step): SolutionStep => (typeof step === "string" ? { tool: "bash", command: step } : step),
 		),
-		clocks: given.agent_timeout_s ? { agentS: given.agent_timeout_s } : {},
-		box: given.template ? { template: given.template } : {},
+		rewardFile: testScript === undefined ? undefined : ("required" as const),
+		clocks: { agentS: given.agent_timeout_s ?? undefined },
+		box: { template: given.template ?? undefined, network: toNetwork(given.network) },
 	};
+}
+
+function toNetwork(given: Given["network"]): Network | undefined {
+	return Array.isArray(given) ? { allow: given } : given || undefined;
 }
 
 /** Everything a task brings stays below the home folder. */
@@ -115,15 +120,14 @@ function checkedPath(path: string): string {
 }
 
 function toSampling(given: Given) {
-	const disableThinking =
-		given.disable_thinking ??
-		(given.thinking === undefined || given.thinking === null ? undefined : !given.thinking);
 	return {
 		maxTokensCap: given.max_tokens_cap ?? 4096,
 		topLogprobs: given.top_logprobs ?? 5,
-		...(disableThinking === undefined ? {} : { disableThinking }),
-		...(typeof given.temperature === "number" ? { temperature: given.temperature } : {}),
-		...(given.continuity ? { continuity: given.continuity } : {}),
-		...(given.keep_reasoning ? { keepReasoning: true } : {}),
+		disableThinking: isSecondSpelling(given)
+			? given.thinking !== true
+			: (given.disable_thinking ?? undefined),
+		temperature: given.temperature ?? undefined,
+		continuity: given.continuity || undefined,
+		keepReasoning: given.keep_reasoning || undefined,
 	};
 }

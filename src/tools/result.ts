@@ -1,11 +1,17 @@
 import { UsageError } from "../errors.ts";
+import { unknownResult } from "../export/result.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Paddock } from "../paddock.ts";
 
+/** The result as tools hand it out; of an unknown id the same shape, whose `error` says so. */
 export async function resultOf(paddock: Paddock, id: string): Promise<RolloutResult> {
 	const result = await paddock.result(id);
-	if (result === null) throw unknownRollout(id);
-	return result;
+	return result === null ? unknownResult(id) : { ...result, task_id: asGiven(result.task_id) };
+}
+
+/** A caller who named no task is told none: what it is called here was made from the instruction. */
+export function asGiven(taskId: string): string {
+	return /^inline-[0-9a-f]{12}$/.test(taskId) ? "" : taskId;
 }
 
 export function unknownRollout(id: string): UsageError {

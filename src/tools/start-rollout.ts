@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Paddock } from "../paddock.ts";
 import { RolloutArguments } from "./arguments.ts";
+import { asGiven } from "./result.ts";
 import { submit } from "./submit.ts";
 import { type Tool, tool } from "./tools.ts";
 
@@ -23,7 +24,12 @@ export function startRollout(paddock: Paddock): Tool {
 		readOnly: false,
 		async run(given, { door }) {
 			const { id, taskId, createdAt } = await submit(paddock, given, door);
-			return { rollout_id: id, task_id: taskId, status: "starting" as const, started_at: createdAt / 1000 };
+			return {
+				rollout_id: id,
+				task_id: asGiven(taskId),
+				status: "starting" as const,
+				started_at: createdAt / 1000,
+			};
 		},
 	});
 }

@@ -19,6 +19,7 @@ export function requireAcceptable(request: RolloutRequest, config: Config): void
 	}
 	requireEndpoint(request.endpoint, config);
 	requireImageName(request, config);
+	requireInternet(request, config);
 	requireStorable(request, "request");
 }
 
@@ -58,5 +59,14 @@ function requireImageName({ task }: RolloutRequest, { token }: Config): void {
 	throw new UsageError(
 		"box.image names a folder of this machine: build the image there and send its name",
 		"image_folder_refused",
+	);
+}
+
+/** A box that reaches everything can be used against everybody: for callers who may be anywhere, the operator decides. */
+function requireInternet({ task }: RolloutRequest, { token, env }: Config): void {
+	if (task.box.network !== "internet" || token === null || env.PADDOCK_INTERNET === "allow") return;
+	throw new UsageError(
+		"network internet is not allowed here: name the hosts that are needed, or have the operator set PADDOCK_INTERNET=allow",
+		"internet_refused",
 	);
 }

@@ -30,7 +30,7 @@ export const verify: Verify = async (task, clean, { signal, onStart, onResult })
 			onResult(result);
 		}
 		const files = writesReward(task) ? await readRewards(clean, at(VERIFIER_LOG_DIR)) : NO_REWARD_FILES;
-		const reward = toReward(files, results);
+		const reward = toReward(files, task.rewardFile === "required" ? [] : results);
 		await requireRun(task, clean, reward, results, signal);
 		return {
 			reward,

@@ -61,8 +61,8 @@ test("a finished rollout has every field of the wire result", async () => {
 		test_exit_code: 3,
 		verifier_stdout: "seen",
 		verifier_stderr: "",
-		files: { "workdir/a.txt": "hello", "workdir/src/b.ts": "code" },
-		workdir_files: { "a.txt": "hello", "src/b.ts": "code" },
+		files: { "/home/user/workdir/a.txt": "hello", "/home/user/workdir/src/b.ts": "code" },
+		workdir_files: { "/home/user/workdir/a.txt": "hello", "/home/user/workdir/src/b.ts": "code" },
 		files_extra: [],
 		proxy_log_tail: "",
 		install_log_tail: "",
@@ -114,11 +114,11 @@ describe("files", () => {
 		});
 		const result = await toResult(rollout, streamed([]), blobs({ "files.json": JSON.stringify(contents) }));
 		expect(Object.keys(result.files)).toHaveLength(32);
-		expect(result.files["workdir/f01"]).toHaveLength(8000);
+		expect(result.files["/home/user/workdir/f01"]).toHaveLength(8000);
 		expect(result.files_extra).toEqual([
-			"workdir/big.bin",
-			"workdir/f01",
-			...Array.from({ length: 8 }, (_, at) => `workdir/f${32 + at}`),
+			"/home/user/workdir/big.bin",
+			"/home/user/workdir/f01",
+			...Array.from({ length: 8 }, (_, at) => `/home/user/workdir/f${32 + at}`),
 		]);
 	});
 
@@ -126,10 +126,10 @@ describe("files", () => {
 		const stored = blobs({ "files.json": '{"__proto__": "x", "constructor": "y"}' });
 		const result = await toResult(aRollout({ id: "ro_1" }), streamed([]), stored);
 		expect(JSON.parse(JSON.stringify(result)).files).toEqual({
-			"workdir/__proto__": "x",
-			"workdir/constructor": "y",
+			"/home/user/workdir/__proto__": "x",
+			"/home/user/workdir/constructor": "y",
 		});
-		expect(Object.keys(result.workdir_files).sort()).toEqual(["__proto__", "constructor"]);
+		expect(Object.keys(result.workdir_files)).toEqual(Object.keys(result.files));
 	});
 });
 

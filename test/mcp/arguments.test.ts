@@ -240,6 +240,30 @@ const REFUSED: [string, unknown, string, RegExp][] = [
 	["a bad solution step", { ...base, solution: [{ tool: "rm" }] }, "bad_argument", /^solution/],
 ];
 
+test("in the second spelling the model does not think unless it is asked to", () => {
+	const second = { instruction: "x", model_key: "vllm://repo", vllm_url: "http://gpu:8000" };
+	expect(toRequest(second).sampling.disableThinking).toBe(true);
+	expect(toRequest({ ...second, thinking: true }).sampling.disableThinking).toBe(false);
+	expect(toRequest(EVERYTHING_EMPTY).sampling.disableThinking).toBeUndefined();
+});
+
+test("a test script earns what it writes down, and nothing for its exit code", () => {
+	const second = { instruction: "x", model_key: "vllm://repo", vllm_url: "http://gpu:8000" };
+	expect(toRequest({ ...second, test_script: "true" }).task.rewardFile).toBe("required");
+	expect(toRequest({ ...EVERYTHING_EMPTY, verify: ["true"] }).task.rewardFile).toBeUndefined();
+});
+
+test("a box has no network unless it is asked for: some hosts, or all", () => {
+	const networkOf = (network: unknown) => toRequest({ ...EVERYTHING_EMPTY, network }).task.box.network;
+	expect(networkOf(undefined)).toBe("none");
+	expect(networkOf("")).toBe("none");
+	expect(networkOf([])).toBe("none");
+	expect(networkOf(["pypi.org", "files.pythonhosted.org"])).toEqual({
+		allow: ["pypi.org", "files.pythonhosted.org"],
+	});
+	expect(networkOf("internet")).toBe("internet");
+});
+
 test.each(REFUSED)(
 	"%s is refused in one sentence that names the argument",
 	(_title, value, code, message) => {

@@ -6,6 +6,7 @@ import type { CallToolResult, Progress } from "@modelcontextprotocol/sdk/types.j
 import { test as base, describe, expect } from "vitest";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { runStdio } from "../../src/mcp/stdio.ts";
+import { RolloutResult } from "../../src/model/result.ts";
 import { startRollout } from "../../src/tools/start-rollout.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";
@@ -173,6 +174,32 @@ test("a repeat is answered while the queue is full", async () => {
 	await expect(call(task)).rejects.toMatchObject({ code: "queue_full" });
 });
 
+test("finalize of an unknown id has the full shape, with an error", async ({ client }) => {
+	const result = await callTool(client, "finalize_rollout", { rollout_id: "nope" });
+	expect(RolloutResult.parse(result)).toMatchObject({
+		rollout_id: "nope",
+		exit_code: -1,
+		reward: null,
+		proxy_turns: [],
+		error: "no rollout has this id",
+	});
+});
+
+test("get_messages says what is wrong in error", async ({ client }) => {
+	const { rollout_id } = await callTool(client, "start_rollout", task);
+	expect(await callTool(client, "get_messages", { rollout_id })).toMatchObject({ error: null });
+	expect(await callTool(client, "get_messages", { rollout_id: "nope" })).toMatchObject({
+		status: "unknown",
+		error: "no rollout has this id",
+	});
+});
+
+test("a task id comes back as it was given, and none when none was", async ({ client }) => {
+	expect(await callTool(client, "run_rollout", task)).toMatchObject({ task_id: "t-1" });
+	expect(await callTool(client, "run_rollout", { ...task, task_id: "" })).toMatchObject({ task_id: "" });
+	expect(await callTool(client, "start_rollout", { ...task, task_id: null })).toMatchObject({ task_id: "" });
+});
+
 describe("bad input is answered, and the server goes on", () => {
 	const table: [string, string, Record<string, unknown>, RegExp][] = [
 		["an unknown argument", "run_rollout", { ...task, timeout: 5 }, /unknown argument "timeout"/],
@@ -186,7 +213,7 @@ describe("bad input is answered, and the server goes on", () => {
 			{ ...task, instruction: "x".repeat(20_000_000) },
 			/longer than 1000000/,
 		],
-		["an unknown rollout", "finalize_rollout", { rollout_id: "nope" }, /not known/],
+		["an unknown rollout", "subscribe_events", { rollout_id: "nope" }, /not known/],
 		["too long a wait", "subscribe_events", { rollout_id: "x", wait_s: 60 }, /^wait_s/],
 	];
 	test.for(table)("%s", async ([, name, value, message], { client }) => {

@@ -35,7 +35,7 @@ def one_rollout(client: Client) -> None:
         HELLO, endpoint="scripted", sampling={"max_tokens_cap": 2048}, agent={"output_tokens": 4096}, labels={"a": "b"}
     )
     assert (result.outcome, result.reward) == ("completed", 1), result.error
-    assert result.workdir_files["hello.txt"] == "hello\n"
+    assert result.workdir_files["/home/user/workdir/hello.txt"] == "hello\n"
     assert result.verify_results[0].exit_code == 0
     assert len(result.proxy_turns[0].completion_token_ids) == len(result.proxy_turns[0].per_token_logps) > 0
     rollout_id = result.rollout_id

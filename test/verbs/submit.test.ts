@@ -23,7 +23,21 @@ const UNACCEPTABLE: [title: string, change: object, code: string, message: RegEx
 		"image_folder_refused",
 		/box\.image/,
 	],
+	[
+		"the whole internet",
+		{ task: { id: "t", instruction: "x", box: { network: "internet" } } },
+		"internet_refused",
+		/PADDOCK_INTERNET=allow/,
+	],
 ];
+
+test("the whole internet is there for whoever has the machine, and where the operator allows it", async () => {
+	const online = request({ task: { id: "t", instruction: "x", box: { network: "internet" } } });
+	await using own = await openIdlePaddock();
+	expect((await own.submit(online)).rollouts).toHaveLength(1);
+	await using allowed = await openIdlePaddock({ token: "a token", env: { PADDOCK_INTERNET: "allow" } });
+	expect((await allowed.submit(online)).rollouts).toHaveLength(1);
+});
 
 describe.each(UNACCEPTABLE)("%s is refused, whoever asks", (_title, change, code, message) => {
 	test("one rollout", async () => {

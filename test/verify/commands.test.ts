@@ -38,3 +38,16 @@ test("a write-protected reward that was there before is gone when the verifier b
 	const claims = task({ verify: ["false # the agent's own reward.txt"] });
 	expect((await verify(claims, clean, options)).reward).toBe(0);
 });
+
+test("where a reward file is required, a script that writes none earns nothing, not even by its exit code", async () => {
+	await using backend = await openProcessBackend({ warn: () => {} });
+	await using clean = await backend.open(CLEAN);
+	const tests = [{ path: "test.sh", content: "exit 0\n" }];
+	expect((await verify(task({ tests, rewardFile: "required" }), clean, options)).reward).toBeNull();
+	const writing = [{ path: "test.sh", content: "echo 0.5 > /home/user/logs/verifier/reward.txt\n" }];
+	const inHome = writing.map((file) => ({
+		...file,
+		content: file.content.replace("/home/user", clean.home),
+	}));
+	expect((await verify(task({ tests: inHome, rewardFile: "required" }), clean, options)).reward).toBe(0.5);
+});
