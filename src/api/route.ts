@@ -19,9 +19,11 @@ export interface Route {
 	/** The JSON reply. */
 	readonly reply?: z.ZodType;
 	readonly status?: 200 | 201;
+	/** When there is nothing to answer with: why 204. */
+	readonly empty?: string;
 	/** Other media types this operation can answer with, and what one piece of them is. */
 	readonly media?: Readonly<Record<string, string>>;
-	/** 4xx codes worth naming, besides 401, 403 and 422. */
+	/** 4xx codes worth naming, besides those that any request may get. */
 	readonly refusals?: Readonly<Record<number, string>>;
 }
 

@@ -43,6 +43,7 @@ export const getEvents = route({
 	}),
 	reply: EventPage,
 	media: { [SSE]: "`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive" },
+	empty: "The rollout is over and there are no events after that one: do not come back for more",
 	refusals: NOT_FOUND,
 });
 
@@ -152,7 +153,7 @@ export const getBlob = route({
 	method: "get",
 	path: `${API}/rollouts/{id}/files/{name}`,
 	tag,
-	summary: "One stored result: files.tar, diff.patch, agent.log, transcript.json, …",
+	summary: "One stored result: files.json, diff.patch, agent.log, transcript.json, …",
 	params: IdParams.extend({ name: z.string().regex(BLOB_NAME) }),
 	media: { "application/octet-stream": "The bytes" },
 	refusals: { 404: "No such rollout, or it left no such file" },

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { RolloutResult } from "../model/result.ts";
 import type { Paddock } from "../paddock.ts";
 import { followToEnd } from "./follow.ts";
-import { resultOf } from "./result.ts";
+import { Include, onlyParts, resultOf } from "./result.ts";
 import { rolloutId, type Tool, tool } from "./tools.ts";
 
 const FinalizeArguments = z.strictObject({
@@ -13,6 +13,7 @@ const FinalizeArguments = z.strictObject({
 		.max(3600)
 		.nullish()
 		.describe("How long to wait for the end. Default 300; over a plain OpenEnv client stay below 50"),
+	include: Include,
 });
 
 export function finalizeRollout(paddock: Paddock): Tool {
@@ -25,10 +26,10 @@ export function finalizeRollout(paddock: Paddock): Tool {
 		output: RolloutResult,
 		isLong: true,
 		readOnly: true,
-		async run({ rollout_id: id, wait_s }, context) {
+		async run({ rollout_id: id, wait_s, include }, context) {
 			await followToEnd(paddock, id, context, (wait_s ?? 300) * 1000);
 			context.signal.throwIfAborted();
-			return resultOf(paddock, id);
+			return onlyParts(await resultOf(paddock, id), include);
 		},
 	});
 }

@@ -1,7 +1,32 @@
+import { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { unknownResult } from "../export/result.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Paddock } from "../paddock.ts";
+
+/** What a result can do without, when its reader is a model whose context it would flood. */
+export const Include = z
+	.array(z.enum(["turns", "files", "commands", "logs"]))
+	.max(4)
+	.nullish()
+	.describe(
+		"Only these parts of the result: turns (tokens), files, commands (setup and verify), logs; the others stay empty. [] for the bare verdict; absent: everything",
+	);
+
+export function onlyParts(result: RolloutResult, include: z.infer<typeof Include>): RolloutResult {
+	if (include === undefined || include === null) return result;
+	const without = (part: (typeof include)[number]) => !include.includes(part);
+	return {
+		...result,
+		...(without("turns") && { proxy_turns: [] }),
+		...(without("files") && { files: {}, workdir_files: {}, files_extra: [] }),
+		...(without("commands") && { setup_results: [], verify_results: [] }),
+		...(without("logs") && {
+			...{ verifier_stdout: "", verifier_stderr: "" },
+			...{ agent_log_tail: "", proxy_log_tail: "", install_log_tail: "" },
+		}),
+	};
+}
 
 /** The result as tools hand it out; of an unknown id the same shape, whose `error` says so. */
 export async function resultOf(paddock: Paddock, id: string): Promise<RolloutResult> {

@@ -185,6 +185,16 @@ test("finalize of an unknown id has the full shape, with an error", async ({ cli
 	});
 });
 
+test("a result can be asked to be small, and keeps its shape", async ({ client }) => {
+	const whole = await callTool(client, "run_rollout", task);
+	const { rollout_id } = whole;
+	const bare = await callTool(client, "finalize_rollout", { rollout_id, include: [] });
+	expect(RolloutResult.parse(bare)).toMatchObject({ rollout_id, reward: 1, proxy_turns: [], files: {} });
+	expect(Object.keys(bare)).toEqual(Object.keys(whole));
+	expect(JSON.stringify(bare).length).toBeLessThan(1_000);
+	expect(await callTool(client, "run_rollout", { ...task, include: ["logs"] })).toMatchObject({ reward: 1 });
+});
+
 test("get_messages says what is wrong in error", async ({ client }) => {
 	const { rollout_id } = await callTool(client, "start_rollout", task);
 	expect(await callTool(client, "get_messages", { rollout_id })).toMatchObject({ error: null });

@@ -203,6 +203,35 @@ describe("the machine", () => {
 		expect(page).not.toMatch(/<script|src=|https?:\/\/|@import/);
 	});
 
+	test.each(["/api/v1/rollouts?task=echo", "/api/v1/health?x=1"])(
+		"%s has a parameter nobody knows, and is refused",
+		async (path) => {
+			expect(await problemOf(app.request(path))).toMatchObject({
+				status: 422,
+				code: "invalid_request",
+				detail: expect.stringContaining("unknown parameter"),
+			});
+		},
+	);
+
+	test("every operation lists what can happen to it", async () => {
+		const document = (await (await app.request("/openapi.json")).json()) as {
+			paths: Record<
+				string,
+				Record<string, { operationId?: string; requestBody?: object; responses: object }>
+			>;
+		};
+		const ours = Object.entries(document.paths).filter(([path]) => path.startsWith("/api/"));
+		for (const operation of ours.flatMap(([, item]) => Object.values(item))) {
+			const always = ["401", "403", "422", "500", "503"];
+			const expected = operation.requestBody ? [...always, "400", "413", "415"] : always;
+			expect(Object.keys(operation.responses), operation.operationId).toEqual(
+				expect.arrayContaining(expected),
+			);
+		}
+		expect(document.paths["/api/v1/rollouts/{id}/events"]!.get!.responses).toHaveProperty("204");
+	});
+
 	test("a path that is not there is a problem too", async () => {
 		expect(await problemOf(app.request("/api/v1/nothing"))).toMatchObject({
 			status: 404,
