@@ -80,6 +80,7 @@ test("a finished rollout has every field of the wire result", async () => {
 			request: { ...call.request.params, messages: call.request.messages, tools: [] },
 			response: {
 				message: call.response.message,
+				finish_reason: "stop",
 				usage: { prompt_tokens: 2, completion_tokens: 2, total_tokens: 4 },
 			},
 			prompt_token_ids: [1, 2],

@@ -36,7 +36,7 @@ describe("the first spelling", () => {
 			sampling: { maxTokensCap: 4096, topLogprobs: 5 },
 			labels: { door: "mcp" },
 		});
-		expect(request.sampling).not.toHaveProperty("disableThinking");
+		expect(request.sampling.disableThinking).toBeUndefined();
 		expect(request.task).toMatchObject({
 			instruction: "solve it",
 			setup: [],
