@@ -1,4 +1,5 @@
 import type { Config } from "../config.ts";
+import { redact, secretsOf } from "../log.ts";
 import type { Paddock, PaddockOptions } from "../paddock.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { printable } from "./terminal/style.ts";
@@ -26,7 +27,8 @@ export async function openHere(
 	});
 }
 
-/** Warnings as lines on stderr. */
+/** Warnings as lines on stderr; what passes by the log passes through the same sieve. */
 export function warnOn(shell: Shell): (message: string) => void {
-	return (message) => printLine(shell.stderr, `paddock: ${printable(message)}`);
+	const secrets = secretsOf(shell.env).filter((secret) => secret.length >= 8);
+	return (message) => printLine(shell.stderr, `paddock: ${printable(String(redact(message, secrets)))}`);
 }

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { warnOn } from "../../src/cli/open-here.ts";
 import { saveResult } from "../../src/cli/run/results-folder.ts";
 import { toCallRow } from "../../src/cli/show/parts.ts";
 import { didYouMean } from "../../src/cli/suggest.ts";
@@ -102,4 +103,10 @@ test("a slip of the finger finds the word that was meant, nonsense finds none", 
 	expect(nearest("rnu", commands)).toBe("run");
 	expect(nearest("banana", commands)).toBeNull();
 	expect(didYouMean("--", commands)).toBe("");
+});
+
+test("a warning never shows a key, whatever it quotes", () => {
+	const shell = new RecordedShell({ env: { OPENAI_API_KEY: "a-key-of-ours-1234" } });
+	warnOn(shell)("the engine said: bad key a-key-of-ours-1234, or Bearer abcdefgh12345678");
+	expect(shell.stderr.text).toBe("paddock: the engine said: bad key [hidden], or Bearer [hidden]\n");
 });
