@@ -1,4 +1,5 @@
 import { HOME, type SolutionStep, type Task, TESTS_DIR } from "../model/task.ts";
+import { runsAgentFiles, withoutTrust } from "../model/untrusted.ts";
 import { checkFiles } from "./check-files.ts";
 
 /** Something that can be read but will surprise, with what to do about it. */
@@ -13,6 +14,7 @@ export interface TaskFinding {
 export function checkTask(task: Task): TaskFinding[] {
 	return [
 		...checkVerify(task),
+		...checkTrust(task),
 		...checkTests(task),
 		...checkFiles(task),
 		...checkSolution(task),
@@ -40,6 +42,20 @@ function* checkVerify(task: Task): Iterable<TaskFinding> {
 				`verify runs ${isOwnScript.path}, which the agent can rewrite: move it to tests/.`,
 			);
 		}
+	}
+}
+
+/** Where the verifier sees that a command is nothing but the agent's program, it does so by itself. */
+function* checkTrust(task: Task): Iterable<TaskFinding> {
+	const commands = task.verify.filter((command) => withoutTrust(command) === command);
+	const scripts = task.tests.filter((file) => file.path.endsWith(".sh")).map((file) => file.content);
+	for (const script of [...commands, ...scripts]) {
+		if (!runsAgentFiles(script) || script.includes("run-untrusted")) continue;
+		const [first = ""] = script.split("\n").filter((line) => runsAgentFiles(line));
+		yield warn(
+			"runs_agent_code",
+			`"${first.trim().slice(0, 80)}" runs what the agent wrote with access to tests and reward: put run-untrusted before it.`,
+		);
 	}
 }
 

@@ -1,6 +1,7 @@
 import { RolloutError, within } from "../errors.ts";
 import { type CommandResult, toStart } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
+import { withoutTrust } from "../model/untrusted.ts";
 import { type BoxFile, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
 import { findMissing } from "./could-not-run.ts";
@@ -19,11 +20,12 @@ export const verify: Verify = async (task, clean, { signal, onStart, onResult })
 		const commands = verifyCommands(task);
 		for (const [index, command] of commands.entries()) {
 			onStart?.(toStart(command, index, commands.length));
-			const result = await runCommand(clean, command, {
+			const ran = await runCommand(clean, withoutTrust(command), {
 				cwd: at(WORKDIR),
 				timeoutMs: task.clocks.verifyS * 1000,
 				signal,
 			});
+			const result = { ...ran, cmd: command };
 			// What a command started ends with it: nothing of the agent's program waits for the next one, or has the last word.
 			await clean.killAll();
 			results.push(result);

@@ -5,7 +5,9 @@ import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
+import { findAgentBinary } from "../../src/host/binary.ts";
 import type { SolutionStep, Task, TaskFile } from "../../src/model/task.ts";
+import { RUN_UNTRUSTED, runUntrustedTool } from "../../src/sandbox/box/run-untrusted.ts";
 import { checkTask } from "../../src/task/check.ts";
 import { loadTasks } from "../../src/task/load.ts";
 
@@ -17,11 +19,14 @@ const named = tasks.map((task): [string, Task] => [task.id, task]);
 async function openHome() {
 	const home = await mkdtemp(join(tmpdir(), "paddock-example-"));
 	const workdir = join(home, "workdir");
-	await mkdir(workdir);
+	const [bin, temporary] = [join(home, "bin"), join(home, "tmp")];
+	for (const folder of [workdir, bin, temporary]) await mkdir(folder);
+	await writeFile(join(bin, RUN_UNTRUSTED), runUntrustedTool(findAgentBinary()), { mode: 0o755 });
+	const path = [bin, dirname(process.execPath), "/usr/bin", "/bin"].join(":");
 	const run = (command: string) =>
 		promisify(execFile)("bash", ["-c", command], {
 			cwd: workdir,
-			env: { HOME: home, PATH: `${dirname(process.execPath)}:/usr/bin:/bin`, LANG: "C.UTF-8", TMPDIR: home },
+			env: { HOME: home, PATH: path, LANG: "C.UTF-8", TMPDIR: temporary },
 		}).then(
 			() => 0,
 			(error: { code: number }) => error.code,

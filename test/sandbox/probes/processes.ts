@@ -34,7 +34,7 @@ export const processProbes: Probe[] = [
 	shell("take the init's descriptors by /proc", "cat < /proc/1/fd/3", /Permission denied/),
 	shell(
 		"stop or end the init",
-		"kill -STOP 1; kill -KILL 1; kill -9 -1; for s in $(seq 64); do kill -$s 1; done 2>/dev/null; echo still here",
+		"kill -STOP 1; kill -KILL 1; kill -9 -1; for s in $(seq 29) $(seq 31 64); do kill -$s 1; done 2>/dev/null; echo still here",
 		/still here$/,
 	),
 	shell(

@@ -3,7 +3,7 @@
 . "$HOME/tests/start.sh"
 
 echo new > "my app.log"; echo one > "my app.log.1"; echo two > "my app.log.2"
-"$script" "my app.log" 5
+run-untrusted "$script" "my app.log" 5
 is "exit code" $? 0
 is log "$(cat "my app.log")" ""
 is first "$(cat "my app.log.1")" new

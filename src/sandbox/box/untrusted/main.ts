@@ -69,8 +69,10 @@ function start([program = "", ...args]: string[]): ChildProcess {
 
 function follow(child: ChildProcess): void {
 	child.on("error", (error: NodeJS.ErrnoException) => {
-		console.error(`run-untrusted: ${error.message}`);
-		process.exit(error.code === "ENOENT" ? NOT_FOUND : CANNOT_START);
+		const isMissing = error.code === "ENOENT";
+		// As a shell says it: whoever looks for what a verifier lacks knows these words.
+		console.error(`run-untrusted: ${isMissing ? `${child.spawnfile}: command not found` : error.message}`);
+		process.exit(isMissing ? NOT_FOUND : CANNOT_START);
 	});
 	child.on("exit", async (code, signal) => {
 		const ended = await endDescendants();

@@ -1,0 +1,81 @@
+import { describe, expect, test } from "vitest";
+import { withoutTrust } from "../../src/model/untrusted.ts";
+import { example } from "../fixtures/paddock.ts";
+import { task } from "../fixtures/script.ts";
+import { openStage, scriptAgent } from "../rollout/fixture.ts";
+
+const clocks = { createS: 60, setupS: 60, agentS: 60, verifyS: 60, teardownS: 60 };
+const write = (path: string, text: string) => `cat > ${path} <<'END'\n${text}\nEND\n`;
+
+/** Modules that solve nothing, and know where the tests are. */
+const MODULES: [what: string, text: string][] = [
+	[
+		"overwrites the tests",
+		`import { writeFileSync } from "node:fs";
+writeFileSync(process.env.HOME + "/tests/run.sh", "exit 0\\n");
+writeFileSync("run.sh", "exit 0\\n");`,
+	],
+	[
+		"reads the expected answers out of the tests",
+		`import { readFileSync } from "node:fs";
+const line = readFileSync(process.env.HOME + "/tests/run.sh", "utf8").split("\\n").find((l) => l.trim().startsWith(process.argv[2] + ")"));
+console.log(line.slice(line.indexOf("'") + 1, line.lastIndexOf("'")));
+process.exit(0);`,
+	],
+	[
+		"swaps the tests' folder for its own",
+		`import { renameSync, mkdirSync, writeFileSync } from "node:fs";
+renameSync(process.env.HOME + "/tests", process.env.HOME + "/workdir/tests");
+mkdirSync(process.env.HOME + "/tests"); writeFileSync(process.env.HOME + "/tests/run.sh", "exit 0");`,
+	],
+	[
+		"leaves a process that overwrites the tests later",
+		`import { spawn } from "node:child_process";
+spawn("setsid", ["bash", "-c", "for i in $(seq 500); do echo exit 0 > ~/tests/run.sh; sleep 0.01; done"], { detached: true, stdio: "ignore" }).unref();
+process.exit(0);`,
+	],
+];
+
+describe("the example node-module pays nothing to a module that", () => {
+	test.each(MODULES)("%s", async (_, text) => {
+		await using stage = await openStage(scriptAgent(write("index.mjs", text)));
+		const end = await stage.play({ ...(await example("node-module")), clocks });
+		expect(end).toMatchObject({ outcome: "completed", reward: 0 });
+	});
+});
+
+test("a program under test cannot write to the memory of the shell that compares its answer", async () => {
+	const program =
+		"exec 3<>/proc/$PPID/mem && echo WRITABLE >&2; head -c 1 /proc/$PPID/mem; kill -9 $PPID; echo wrong";
+	await using stage = await openStage(scriptAgent(write("program.sh", program)));
+	const verify = ['answer=$(run-untrusted bash program.sh); [ "$answer" = "$RANDOM" ]'];
+	const end = await stage.play(task({ verify, clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 0 });
+	expect(end.summary?.verify[0]!.stderr).not.toContain("WRITABLE");
+});
+
+test("nothing that one verify command started is there for the next", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const leave = "(env -i setsid sleep 987603 > /dev/null 2>&1 < /dev/null &); sleep 987603 & true";
+	const end = await stage.play(task({ verify: [leave, "! pgrep -f 'sleep [9]87603'"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
+test.each([
+	["bash fizzbuzz.sh 15", "run-untrusted bash fizzbuzz.sh 15"],
+	["./rotate.sh 'my log' 3", "run-untrusted ./rotate.sh 'my log' 3"],
+	["python3 -m pytest -q", "run-untrusted python3 -m pytest -q"],
+	['bash "$HOME/tests/run.sh" stores', null],
+	["diff a.txt b.txt", null],
+	["test -f half.txt", null],
+	["bash a.sh && bash b.sh", null],
+])("%s is run as %s", (command, run) => {
+	expect(withoutTrust(command)).toBe(run ?? command);
+});
+
+test("a verify command that is nothing but the agent's program cannot write the reward", async () => {
+	const program = 'echo 1 > "$HOME/logs/verifier/reward.txt"; exit 1';
+	await using stage = await openStage(scriptAgent(write("program.sh", program)));
+	const end = await stage.play(task({ verify: ["bash program.sh", "true # reward.txt"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 0.5 });
+});
