@@ -51,7 +51,7 @@ test("a program under test cannot write to the memory of the shell that compares
 	const verify = ['answer=$(run-untrusted bash program.sh); [ "$answer" = "$RANDOM" ]'];
 	const end = await stage.play(task({ verify, clocks }));
 	expect(end).toMatchObject({ outcome: "completed", reward: 0 });
-	expect(end.summary?.verify[0]!.stderr).not.toContain("WRITABLE");
+	expect(end.summary?.verify[0]?.stderr).not.toContain("WRITABLE");
 });
 
 test("nothing that one verify command started is there for the next", async () => {
