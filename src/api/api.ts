@@ -1,4 +1,5 @@
 import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "./commands.ts";
+import { addCredential, getCredential, listCredentials, removeCredential } from "./credentials.ts";
 import {
 	abortBatch,
 	abortGroup,
@@ -64,4 +65,8 @@ export const routes: readonly Route[] = [
 	listEndpoints,
 	setWeights,
 	listSandboxes,
+	listCredentials,
+	addCredential,
+	getCredential,
+	removeCredential,
 ];

@@ -3,6 +3,7 @@ import { VERSION } from "../version.ts";
 import { abort } from "./abort.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { completionOf } from "./completion.ts";
+import { credentialCommands } from "./credentials.ts";
 import { doctor } from "./doctor.ts";
 import { e2bBuildTemplate } from "./e2b.ts";
 import { exportCommand } from "./export.ts";
@@ -31,6 +32,7 @@ export const COMMANDS: readonly Command[] = [
 	mcp,
 	taskCheck,
 	policy,
+	...credentialCommands,
 	e2bBuildTemplate,
 	doctor,
 	completionOf(() => COMMANDS),

@@ -1,3 +1,5 @@
+import { text } from "node:stream/consumers";
+
 /** One output of a command: a terminal, a pipe, or a test's array. */
 export interface Output {
 	readonly isTTY: boolean;
@@ -8,8 +10,16 @@ export interface Output {
 	onResize(listener: () => void): Disposable;
 }
 
+/** What is piped into a command. */
+export interface Input {
+	readonly isTTY: boolean;
+	/** All of it. */
+	read(): Promise<string>;
+}
+
 /** What a command can see of the shell it was started in. */
 export interface Shell {
+	readonly stdin: Input;
 	readonly stdout: Output;
 	readonly stderr: Output;
 	readonly env: Record<string, string | undefined>;
@@ -18,6 +28,7 @@ export interface Shell {
 
 export function processShell(): Shell {
 	return {
+		stdin: { isTTY: process.stdin.isTTY === true, read: () => text(process.stdin) },
 		stdout: toOutput(process.stdout),
 		stderr: toOutput(process.stderr),
 		env: process.env,

@@ -1,6 +1,13 @@
 import type { z } from "zod";
 import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "../api/commands.ts";
 import {
+	type ApiKeyCreate,
+	addCredential,
+	getCredential,
+	listCredentials,
+	removeCredential,
+} from "../api/credentials.ts";
+import {
 	abortBatch,
 	abortGroup,
 	type BatchCreate,
@@ -60,6 +67,7 @@ export function createClient(options: ClientOptions) {
 		...commands(options),
 		...groups(options),
 		...machine(options),
+		...credentials(options),
 	};
 }
 
@@ -165,6 +173,17 @@ function machine(options: ClientOptions) {
 		setWeights: (name: string, version: string) =>
 			callRoute(options, setWeights, { params: { name }, body: { version } }),
 		sandboxes: () => callRoute(options, listSandboxes),
+	};
+}
+
+/** No answer holds a secret. */
+function credentials(options: ClientOptions) {
+	return {
+		credentials: () => callRoute(options, listCredentials),
+		credential: (label: string) => callRoute(options, getCredential, { params: { label } }),
+		addApiKey: (body: z.input<typeof ApiKeyCreate>) => callRoute(options, addCredential, { body }),
+		removeCredential: (label: string, force = false) =>
+			callRoute(options, removeCredential, { params: { label }, query: { force: force ? "true" : "false" } }),
 	};
 }
 

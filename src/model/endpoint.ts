@@ -33,7 +33,7 @@ export const EndpointSpec = z
 		}),
 		z.strictObject({
 			type: z.literal("named"),
-			name: z.string().describe("A name of the catalog: vllm, openai, hf_router, scripted"),
+			name: z.string().describe("A name of the catalog: vllm, openai, hf_router, scripted, or cred:<label>"),
 			baseUrl: z.string().optional(),
 			model: z.string().optional(),
 			apiKey: z.string().optional(),

@@ -27,6 +27,9 @@ export async function castEndpoint(rollout: Rollout, deps: Deps): Promise<CastEn
 		return { endpoint, [Symbol.dispose]: () => {} };
 	} catch (error) {
 		if (!(error instanceof UsageError)) throw error;
+		// Others are using it just now; later there may be room.
+		if (error.code === "credential_held")
+			throw new RolloutError("provider", error.code, error.message, { cause: error, retryable: true });
 		throw new RolloutError("provider", "endpoint_not_configured", error.message, { cause: error });
 	}
 }

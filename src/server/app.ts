@@ -6,6 +6,7 @@ import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
 import { mountCommands } from "./command-routes.ts";
 import { mountConsole } from "./console.ts";
+import { mountCredentials } from "./credential-routes.ts";
 import { docsPage } from "./docs.ts";
 import { mountEvents } from "./event-routes.ts";
 import { mountFiles } from "./file-routes.ts";
@@ -53,6 +54,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountCommands(app, door);
 	mountGroups(app, door);
 	mountMachine(app, door);
+	mountCredentials(app, door);
 	mountDescriptions(app);
 	mountConsole(app);
 	return app;

@@ -71,6 +71,8 @@ const USAGE_STATUS: Record<string, number> = {
 	not_found: 404,
 	conflict: 409,
 	idempotency_conflict: 409,
+	credential_exists: 409,
+	credential_held: 409,
 	submission_too_large: 413,
 	bad_text: 422,
 	above_queue_limit: 422,

@@ -1,15 +1,23 @@
-import type { Output, Shell } from "../../src/cli/shell.ts";
+import type { Input, Output, Shell } from "../../src/cli/shell.ts";
 
 /** A shell that remembers what was written to it. */
 export class RecordedShell implements Shell {
+	readonly stdin: Input;
 	readonly stdout = new RecordedOutput();
 	readonly stderr = new RecordedOutput();
 	readonly env: Record<string, string | undefined>;
 	readonly directory: string;
 
 	constructor(
-		options: { env?: Record<string, string | undefined>; directory?: string; terminal?: boolean } = {},
+		options: {
+			env?: Record<string, string | undefined>;
+			directory?: string;
+			terminal?: boolean;
+			input?: string;
+		} = {},
 	) {
+		const { input } = options;
+		this.stdin = { isTTY: input === undefined, read: async () => input ?? "" };
 		this.env = options.env ?? {};
 		this.directory = options.directory ?? process.cwd();
 		this.stderr.isTTY = options.terminal ?? false;

@@ -33,3 +33,28 @@ test("a rollout's own key that is damaged is the endpoint's trouble, and said to
 		message: expect.stringContaining("damaged"),
 	});
 });
+
+test("a credential that others use just now is worth another try; a login is no endpoint, and is given back", async () => {
+	const home = await mkdtemp(join(tmpdir(), "paddock-endpoint-"));
+	await using stack = new AsyncDisposableStack();
+	stack.defer(() => rm(home, { recursive: true }));
+	const store = stack.use(await openSqliteStore({ home }));
+	const { credentials } = store;
+	const endpoint = { baseUrl: "http://127.0.0.1:1/v1", model: "stored", dialect: "plain" } as const;
+	await credentials.add({ label: "key", kind: "api-key", endpoint, capacity: 1, secret: "sk-12345678" });
+	await credentials.add({ label: "login", kind: "login", endpoint: null, capacity: 1, secret: "{}" });
+	const cast = async (name: string) => {
+		const request = RolloutRequest.parse({ task: task({}), endpoint: { type: "named", name } });
+		const id = newId("ro");
+		await store.submit({ rollouts: [{ id, request }] });
+		return await castEndpoint((await store.begin(id, "test"))!, { store, env: {} } as Deps);
+	};
+	{
+		await using first = await cast("cred:key");
+		expect(first.endpoint).toMatchObject({ ...endpoint, name: "cred:key", apiKey: "sk-12345678" });
+		await expect(cast("cred:key")).rejects.toMatchObject({ code: "credential_held", retryable: true });
+	}
+	await ((await cast("cred:key")) as AsyncDisposable)[Symbol.asyncDispose]();
+	await expect(cast("cred:login")).rejects.toMatchObject({ code: "endpoint_not_configured" });
+	for (const { holders } of await credentials.list()) expect(holders).toEqual([]);
+});

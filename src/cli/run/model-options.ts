@@ -8,7 +8,10 @@ import { didYouMean } from "../suggest.ts";
 export const MODEL_OPTIONS: Record<string, Option> = {
 	policy: { value: "<name>", help: "a built-in scripted model: oracle, noop, cheat-*, replay" },
 	trace: { value: "<rollout>", help: "with --policy replay: the rollout to play back" },
-	endpoint: { value: "<name>", help: "a name of the catalog: vllm, openai, hf_router, scripted" },
+	endpoint: {
+		value: "<name>",
+		help: "a name of the catalog: vllm, openai, hf_router, scripted, or cred:<label>",
+	},
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
 	temperature: { value: "<number>", help: "of the sampling (default 1)" },

@@ -1,0 +1,150 @@
+import { loadConfig } from "../config.ts";
+import { UsageError } from "../errors.ts";
+import type { Credential } from "../model/credential.ts";
+import { DialectName } from "../model/endpoint.ts";
+import type { Paddock } from "../paddock.ts";
+import type { Arguments, Command } from "./command.ts";
+import { openHere, warnOn } from "./open-here.ts";
+import { printLine, type Shell } from "./shell.ts";
+import { showTime } from "./terminal/figures.ts";
+import { layOut } from "./terminal/table.ts";
+
+const JSON_OPTION = { json: { help: "as JSON, for a program to read" } };
+
+const list: Command = {
+	name: "credentials list",
+	operands: "",
+	summary: "list stored credentials; never a secret",
+	options: JSON_OPTION,
+	examples: [{ line: "paddock credentials list", says: "what can be used as --endpoint cred:<label>" }],
+	async run(args, shell) {
+		await using paddock = await openStore(shell);
+		const credentials = await paddock.credentials();
+		if (args.has("json")) for (const each of credentials) printLine(shell.stdout, JSON.stringify(each));
+		else if (credentials.length === 0)
+			printLine(shell.stdout, "No credentials here. Add one: paddock credentials add --help");
+		else for (const line of tableOf(credentials)) printLine(shell.stdout, line);
+		return 0;
+	},
+};
+
+const add: Command = {
+	name: "credentials add",
+	operands: "<label>",
+	summary: "store an API key, read from standard input",
+	details: `The key is sealed before it is stored and never shown again. Rollouts then use it with --endpoint cred:<label>,
+on this machine and on every other that shares the database.`,
+	options: {
+		"base-url": { value: "<url>", help: "where the key is good: an OpenAI-compatible server, ending in /v1" },
+		model: { value: "<name>", help: "the model, unless a rollout names another" },
+		dialect: { value: "<name>", help: `${DialectName.options.join(", ")} (default auto)` },
+		capacity: { value: "<number>", help: "how many rollouts may use it at once (default 1000)" },
+	},
+	examples: [
+		{
+			line: "paddock credentials add team --base-url https://api.openai.com/v1 --model gpt-4o-mini < key.txt",
+			says: "then: paddock run <task> --endpoint cred:team",
+		},
+	],
+	async run(args, shell) {
+		const label = onlyLabel(args);
+		const [baseUrl, model] = [args.text("base-url"), args.text("model")];
+		if (baseUrl === undefined || model === undefined) {
+			throw new UsageError("Where is the key good? Give --base-url <url> and --model <name>.", "bad_option");
+		}
+		const dialect = args.choice("dialect", DialectName.options);
+		const capacity = args.whole("capacity", { least: 1, most: 100_000 });
+		if (shell.stdin.isTTY) {
+			throw new UsageError(
+				"The key is read from standard input, so that it is in no history: paddock credentials add … < key.txt",
+				"no_key",
+			);
+		}
+		const apiKey = await shell.stdin.read();
+		await using paddock = await openStore(shell);
+		const { fingerprint } = await paddock.addApiKey({ label, apiKey, baseUrl, model, dialect, capacity });
+		printLine(
+			shell.stdout,
+			`Stored as ${label} (fingerprint ${fingerprint}). Use it: --endpoint cred:${label}`,
+		);
+		return 0;
+	},
+};
+
+const show: Command = {
+	name: "credentials show",
+	operands: "<label>",
+	summary: "what is known of one credential, and who uses it; never the secret",
+	options: {},
+	examples: [{ line: "paddock credentials show team", says: "as JSON" }],
+	async run(args, shell) {
+		const label = onlyLabel(args);
+		await using paddock = await openStore(shell);
+		const credential = await paddock.credential(label);
+		if (credential === null) throw unknown(label);
+		printLine(shell.stdout, JSON.stringify(credential, null, 2));
+		return 0;
+	},
+};
+
+const remove: Command = {
+	name: "credentials delete",
+	operands: "<label>",
+	summary: "forget a credential, with the key that sealed it",
+	options: { force: { help: "also while it is in use: its holders lose it" } },
+	examples: [{ line: "paddock credentials delete team", says: "refused while a rollout uses it" }],
+	async run(args, shell) {
+		const label = onlyLabel(args);
+		await using paddock = await openStore(shell);
+		if (!(await paddock.removeCredential(label, { force: args.has("force") }))) throw unknown(label);
+		printLine(shell.stdout, `Deleted ${label}.`);
+		return 0;
+	},
+};
+
+const rotateKey: Command = {
+	name: "credentials rotate-key",
+	operands: "",
+	summary: "put a new master key in the old one's place",
+	details: `Everything stays readable. Copy the new key file to every machine that shares the database before it starts
+again. When this was interrupted, run it again.`,
+	options: {},
+	examples: [{ line: "paddock credentials rotate-key", says: "the old key opens nothing any more" }],
+	async run(_args, shell) {
+		await using paddock = await openStore(shell);
+		await paddock.rotateKey();
+		printLine(shell.stdout, "A new master key is in place.");
+		return 0;
+	},
+};
+
+export const credentialCommands: readonly Command[] = [list, add, show, remove, rotateKey];
+
+function openStore(shell: Shell): Promise<Paddock> {
+	return openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
+}
+
+function onlyLabel(args: Arguments): string {
+	const [label, ...rest] = args.operands;
+	if (label !== undefined && rest.length === 0) return label;
+	throw new UsageError("Which credential? Name one label.", "bad_option");
+}
+
+function unknown(label: string): UsageError {
+	return new UsageError(
+		`there is no credential ${label}: see paddock credentials list`,
+		"unknown_credential",
+	);
+}
+
+function tableOf(credentials: readonly Credential[]): string[] {
+	const titles = ["label", "kind", "endpoint", "model", "state", "in use", "last used"];
+	return layOut(
+		titles.map((title) => ({ title })),
+		credentials.map(({ label, kind, endpoint, state, holders, capacity, lastUsedAt }) => [
+			...[label, kind, endpoint?.baseUrl ?? "-", endpoint?.model ?? "-", state],
+			`${holders.length} of ${capacity}`,
+			lastUsedAt === null ? "never" : showTime(lastUsedAt),
+		]),
+	);
+}

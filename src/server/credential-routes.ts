@@ -1,0 +1,26 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import { addCredential, getCredential, listCredentials, removeCredential } from "../api/credentials.ts";
+import type { HttpDoor } from "./http-door.ts";
+import { mount } from "./mount.ts";
+import { ProblemError } from "./problem.ts";
+
+export function mountCredentials(app: OpenAPIHono, { paddock }: HttpDoor): void {
+	mount(app, listCredentials, async () => ({ items: await paddock.credentials() }));
+	mount(app, addCredential, ({ body }) => paddock.addApiKey(body));
+
+	mount(app, getCredential, async ({ params }) => {
+		const credential = await paddock.credential(params.label);
+		if (credential === null) throw unknown(params.label);
+		return credential;
+	});
+
+	mount(app, removeCredential, async ({ params, query }) => {
+		const force = query.force === "true";
+		if (!(await paddock.removeCredential(params.label, { force }))) throw unknown(params.label);
+		return { removed: true as const };
+	});
+}
+
+function unknown(label: string): ProblemError {
+	return new ProblemError(404, "unknown_credential", `there is no credential ${label}`);
+}
