@@ -1,4 +1,4 @@
-/** What a verifier's shell runs out of the workdir is the agent's: an interpreter with a relative path, `./program`, a test runner. */
+/** What a verifier's shell runs out of the workdir is the agent's: an interpreter with a relative path, `./program`, a program that runs tests. */
 const RUNS_AGENT_FILE =
 	/(^|[\s;&|(`])((ba|da|z)?sh|node|bun|deno run|python3?|perl|ruby)\s+(?!-)(\.\/)?[\w-][\w./-]*\.\w+|(^|[\s;&|(`])\.\/[\w./-]+|(^|[\s;&|(])(pytest|npm test|node --test|python3? -m (pytest|unittest))(\s|$)/m;
 
