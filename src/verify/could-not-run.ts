@@ -1,6 +1,7 @@
 import type { CommandResult } from "../model/event.ts";
-import { HOME, type Task, TESTS_DIR, WORKDIR } from "../model/task.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
+import { type Task, TESTS_DIR } from "../model/task.ts";
+import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
+import { commandWords, firstWord, pythonModules } from "./command-words.ts";
 
 /** Something the verifier itself needs, and the box lacks. */
 export interface Missing {
@@ -11,8 +12,8 @@ export interface Missing {
 
 /**
  * A test that could not even start says nothing about the agent's work: the task is broken, or meant for another box. What a
- * failed command says is only a hint, since the agent's program may have written it. It counts when the task itself names
- * the program, and the box, asked outside of the agent's folder, does not have it.
+ * failed command says is only a hint, since the agent's program may have written it to be rid of its verdict. It counts when the
+ * task itself calls for that very thing, and the box, asked outside of the agent's folder, does not have it.
  */
 export async function findMissing(
 	task: Task,
@@ -20,10 +21,9 @@ export async function findMissing(
 	failed: readonly CommandResult[],
 	signal: AbortSignal,
 ): Promise<Missing | null> {
-	const words = [...task.verify, ...task.tests.map((file) => file.content)].join("\n");
 	for (const result of failed) {
 		for (const hint of hintsIn(`${result.stderr}\n${result.stdout}`)) {
-			const what = await confirm(hint, words, task, clean, signal);
+			const what = await confirm(hint, result.cmd, task, clean, signal);
 			if (what !== null) return { result, what };
 		}
 	}
@@ -32,61 +32,70 @@ export async function findMissing(
 
 type Hint =
 	| { type: "program"; name: string }
+	| { type: "interpreter"; name: string }
 	| { type: "not-executable"; path: string }
-	| { type: "module"; python: string; name: string };
+	| { type: "no-file"; path: string }
+	| { type: "module"; name: string };
 
 function* hintsIn(output: string): Iterable<Hint> {
 	for (const line of output.split("\n").slice(-200)) {
-		const module = /^(\S*python[\d.]*): No module named '?([\w.]+)'?\s*$/.exec(line);
-		if (module) yield { type: "module", python: module[1]!, name: module[2]! };
+		const module = /python[\d.]*: No module named '?([\w.]+)'?\s*$/.exec(line);
+		if (module) yield { type: "module", name: module[1]! };
 		const refused = /(?:^|: )(\/\S+): Permission denied\s*$/.exec(line);
 		if (refused) yield { type: "not-executable", path: refused[1]! };
-		// bash, dash and env each have their own way to say it.
-		const program =
-			/(?:^|: )([^\s:'‘]+): (?:command )?not found\s*$/.exec(line) ??
-			/(?:^|: )(\/\S+): No such file or directory\s*$/.exec(line) ??
-			/env: ['‘]([^'’]+)['’]: No such file/.exec(line);
-		if (program) yield { type: "program", name: program[1]!.replace("\\r", "\r") };
+		const file = /(?:^|: )(\/\S+): No such file or directory\s*$/.exec(line);
+		if (file) yield { type: "no-file", path: file[1]! };
+		const interpreter = /env: ['‘]([^'’]+)['’]: No such file/.exec(line);
+		if (interpreter) yield { type: "interpreter", name: interpreter[1]!.replace("\\r", "\r") };
+		// bash and dash each have their own way to say it.
+		const program = /(?:^|: )([^\s:'‘/]+): (?:command )?not found\s*$/.exec(line);
+		if (program) yield { type: "program", name: program[1]! };
 	}
 }
 
 async function confirm(
 	hint: Hint,
-	words: string,
+	command: string,
 	task: Task,
 	clean: Sandbox,
 	signal: AbortSignal,
 ): Promise<string | null> {
 	const ask = async (script: string, ...args: string[]) =>
 		(await clean.exec(["bash", "-c", `cd / && ${script}`, "bash", ...args], { signal })).exitCode === 0;
-	if (hint.type === "module") {
-		const isAgents = hint.python.startsWith(WORKDIR.replace(HOME, clean.home));
-		if (isAgents || !names(words, `-m ${hint.name}`)) return null;
-		const look = `import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)`;
-		const isThere = await ask('"$1" -I -c "$2" "$3" 2>/dev/null', hint.python, look, hint.name);
-		return isThere ? null : `the Python module ${hint.name} is not installed in the box`;
+	switch (hint.type) {
+		case "program":
+			if (!commandWords(task).has(hint.name) || (await ask('command -v -- "$1" >/dev/null', hint.name)))
+				return null;
+			return `${hint.name} is not installed in the box`;
+		case "module": {
+			const python = pythonModules(task).get(hint.name);
+			// The interpreter that the task names must be there, and say no: another that is not says nothing.
+			if (python === undefined || !(await ask('"$1" -I -c "" 2>/dev/null', python))) return null;
+			const look = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
+			const isThere = await ask('"$1" -I -c "$2" "$3" 2>/dev/null', python, look, hint.name);
+			return isThere ? null : `the Python module ${hint.name} is not installed in the box`;
+		}
+		case "interpreter":
+			// The one thing that a shell cannot be talked into: a first line that ends as another system's lines do.
+			return task.tests.some(({ content }) => /^#![^\n]*\r\n/.test(content))
+				? `${JSON.stringify(hint.name).slice(1, -1)} is not installed in the box`
+				: null;
+		case "not-executable": {
+			const own = calledTest(hint.path, command, clean);
+			const file = task.tests.find(({ path }) => path === own);
+			return file !== undefined && !file.executable ? `tests/${file.path} is not executable` : null;
+		}
+		case "no-file": {
+			const own = calledTest(hint.path, command, clean);
+			if (own === null || task.tests.some(({ path }) => path === own)) return null;
+			return `${hint.path} is not among the task's tests`;
+		}
 	}
-	if (hint.type === "not-executable") {
-		const own = ownTest(hint.path, task, clean);
-		return own && !own.executable ? `tests/${own.path} is not executable` : null;
-	}
-	if (hint.name.startsWith(`${TESTS_DIR.replace(HOME, clean.home)}/`))
-		return ownTest(hint.name, task, clean) ? null : `${hint.name} is not among the task's tests`;
-	if (hint.name.includes("/") || !names(words, hint.name)) return null;
-	return (await ask('command -v -- "$1" >/dev/null', hint.name))
-		? null
-		: `${JSON.stringify(hint.name).slice(1, -1)} is not installed in the box`;
 }
 
-function ownTest(path: string, task: Task, clean: Sandbox) {
-	const folder = `${TESTS_DIR.replace(HOME, clean.home)}/`;
-	return path.startsWith(folder)
-		? task.tests.find((file) => file.path === path.slice(folder.length))
-		: undefined;
-}
-
-/** Whether a program stands there as a word of its own. */
-function names(words: string, program: string): boolean {
-	const literal = program.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
-	return new RegExp(`(^|[\\s;&|("'\`/])${literal}($|[\\s;&|)"'\`])`, "m").test(words);
+/** Which test the command itself calls, if that is the path that was complained of; below the tests' folder. */
+function calledTest(path: string, command: string, clean: Sandbox): string | null {
+	const folder = `${pathIn(clean, TESTS_DIR)}/`;
+	const called = firstWord(command).replace(/^(\$HOME|\$\{HOME\}|~|\/home\/user)(?=\/)/, clean.home);
+	return called === path && path.startsWith(folder) ? path.slice(folder.length) : null;
 }

@@ -56,8 +56,39 @@ test.each([
 	expect(await verdictOn(task(fields))).toMatchObject({ reward: 0 });
 });
 
+const TALK = [
+	"bash: line 1: grep: command not found",
+	"bash: line 1: expected: command not found",
+	"bash: line 1: Fizz: command not found",
+	"bash: line 1: words: command not found",
+	"bash: line 1: pattern: command not found",
+	"/usr/bin/python3: No module named json",
+	"/usr/bin/python3.99: No module named nosuchjson",
+	"/home/user/tests/else: No such file or directory",
+	"/home/user/tests/helper.sh: Permission denied",
+	"/usr/bin/env: 'bash\\r': No such file or directory",
+];
+
 test("an agent cannot talk its way out of a failed test", async () => {
-	const says = `printf 'echo "bash: line 1: grep: command not found" >&2\\necho "/usr/bin/python3: No module named json" >&2\\nexit 127\\n' > program.sh`;
-	const asked = task({ verify: ["sh program.sh && grep x /dev/null && python3 -m json.tool"] });
+	const says = `cat > program.sh <<'END'\n${TALK.map((line) => `echo "${line}" >&2`).join("\n")}\nexit 127\nEND`;
+	const tests = [
+		{ path: "helper.sh", content: "exit 0\n" },
+		{
+			path: "run.sh",
+			content: [
+				"# expected words of a comment",
+				"expected() { cat <<END",
+				"Fizz",
+				"END",
+				"}",
+				"text='",
+				"words in a text'",
+				"case x in pattern | other) true;; esac",
+				'bash "$HOME/tests/helper.sh" && python3 -m json.tool </dev/null',
+				"expected > /dev/null; sh program.sh",
+			].join("\n"),
+		},
+	];
+	const asked = task({ verify: ["sh program.sh && grep x /dev/null", 'bash "$HOME/tests/run.sh"'], tests });
 	expect(await verdictOn(asked, says)).toMatchObject({ reward: 0 });
 });
