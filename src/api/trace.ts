@@ -90,13 +90,13 @@ export const getCalls = route({
 });
 
 /** A sample on its own, ready to be trained on. */
-export const SampleRow = Sample.extend({
+export const RolloutSample = Sample.extend({
 	rolloutId: z.string(),
 	taskId: z.string(),
 	groupId: z.string().nullable(),
 	reward: z.number().nullable(),
-}).meta({ id: "SampleRow" });
-export type SampleRow = z.infer<typeof SampleRow>;
+}).meta({ id: "RolloutSample" });
+export type RolloutSample = z.infer<typeof RolloutSample>;
 
 export const getSamples = route({
 	name: "getSamples",
@@ -111,7 +111,7 @@ export const getSamples = route({
 			.default("refuse")
 			.describe("What to do when the certificate says that the tokens cannot be trusted"),
 	}),
-	media: { [NDJSON]: "One SampleRow per line" },
+	media: { [NDJSON]: "One RolloutSample per line" },
 	refusals: { ...NOT_FOUND, 409: "The rollout has not ended, or is untrainable; the detail says why" },
 });
 

@@ -45,7 +45,7 @@ import {
 	getSamples,
 	listFiles,
 	NDJSON,
-	type SampleRow,
+	type RolloutSample,
 } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
@@ -116,8 +116,8 @@ function trace(options: ClientOptions) {
 			const input = { params: { id }, accept: NDJSON, signal };
 			yield* readNdjson<ModelCall>(await openRoute(options, getCalls, input));
 		},
-		async *samples(id: string, query: Loose<Query<typeof getSamples>> = {}): AsyncGenerator<SampleRow> {
-			yield* readNdjson<SampleRow>(await openRoute(options, getSamples, { params: { id }, query }));
+		async *samples(id: string, query: Loose<Query<typeof getSamples>> = {}): AsyncGenerator<RolloutSample> {
+			yield* readNdjson<RolloutSample>(await openRoute(options, getSamples, { params: { id }, query }));
 		},
 		certificate: (id: string) => callRoute(options, getCertificate, { params: { id } }),
 		files: (id: string) => callRoute(options, listFiles, { params: { id } }),
