@@ -101,8 +101,17 @@ export function toErrorResponse(error: unknown, context: Context, log: Log): Res
 		const detail = "the database does not answer, or the disk is full; try again";
 		return problemResponse(toProblem(503, "store_unavailable", detail), { "retry-after": "2" });
 	}
+	if (isFloodOfIssues(error))
+		return problemResponse(
+			toProblem(422, "invalid_request", "more is wrong with the body than can be listed"),
+		);
 	log.error({ err: error, method: context.req.method, path: context.req.path }, "bug in a request");
 	return problemResponse(toProblem(500, "internal", "this is a bug on our side; the server's log has it"));
+}
+
+/** zod hands on what it found as arguments of one call; hundreds of thousands of them are more than a call can have. */
+function isFloodOfIssues(error: unknown): boolean {
+	return error instanceof RangeError && /\/zod\//.test(error.stack?.split("\n")[1] ?? "");
 }
 
 const HTTP_CODES: Record<number, [code: string, detail: string]> = {

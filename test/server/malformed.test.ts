@@ -21,6 +21,13 @@ test.each([
 	["plain text", { "content-type": "text/plain" }, JSON.stringify(request()), 415, "unsupported_media_type"],
 	["half of it", json, '{"task":', 400, "malformed_json"],
 	["a missing task", json, "{}", 422, "invalid_request"],
+	[
+		"200,000 wrong entries",
+		json,
+		JSON.stringify({ task: { id: "t", instruction: "x", setup: Array(200_000).fill(1) } }),
+		422,
+		"invalid_request",
+	],
 	["text with a NUL", json, JSON.stringify({ ...request(), labels: { a: "\0" } }), 422, "bad_text"],
 	["half a character", json, JSON.stringify({ ...request(), labels: { "\ud800": "" } }), 422, "bad_text"],
 ])("a body that is %s is refused", async (_, headers, body, status, code) => {
