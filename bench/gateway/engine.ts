@@ -66,6 +66,10 @@ async function flood(response: ServerResponse, events: string[], tokens: number)
 }
 
 const server = createServer((request, response) => {
+	if (request.url?.startsWith("/tokenize")) {
+		response.writeHead(404).end();
+		return;
+	}
 	const chunks: Buffer[] = [];
 	request.on("data", (chunk: Buffer) => chunks.push(chunk));
 	request.on("end", () => {

@@ -276,6 +276,18 @@ test.each([
 	expect(agent.calls[1]!.continuity).toEqual({ stitched: false, why });
 });
 
+test("a render that does not come is waited for once", async () => {
+	await using agent = openAgent();
+	engine.tokenize = "hangs";
+	engine.next = [oddCall("c1"), oddCall("c2"), done];
+	const messages = [SYSTEM, ASK];
+	for (const id of ["c1", "c2"]) messages.push(kept(await agent.send(messages)), result(id));
+	await agent.send(messages);
+	for (const each of agent.calls.slice(1))
+		expect(each.continuity).toEqual({ stitched: false, why: "the engine did not render in time" });
+	expect(engine.renders).toBe(1);
+});
+
 test("pictures go the plain way", async () => {
 	await using agent = openAgent();
 	engine.next = [oddCall("c1"), done];

@@ -75,11 +75,15 @@ export class Renderer {
 				this.trouble ??= isSame ? null : "the engine renders otherwise than it prompts";
 				return this.trouble;
 			},
-			(error: unknown) => {
-				if (!(error instanceof Doubt)) this.#calibration = null;
-				return this.trouble ?? "the engine did not render in time";
-			},
+			(error: unknown) => this.fail(error),
 		);
+	}
+
+	/** A doubt is about one conversation. Anything else is the engine's or the line's, and nobody waits for it twice. */
+	fail(error: unknown): string {
+		if (error instanceof Doubt) return error.message;
+		this.trouble ??= "the engine did not render in time";
+		return this.trouble;
 	}
 
 	/** Why this engine cannot be stitched on, now; null when it can. */

@@ -1,7 +1,7 @@
 import { FIRST_CALL } from "../../model/call.ts";
 import type { JsonObject } from "../protocols/protocol.ts";
 import { isObject, toArray } from "../protocols/protocol.ts";
-import { Doubt, tokensBehind } from "./boundary.ts";
+import { tokensBehind } from "./boundary.ts";
 import { type Delivered, idsOf, Memory } from "./memory.ts";
 import { callsOf, hasMedia, type Likeness, thoughtOf, toConversation } from "./recognise.ts";
 import type { Renderer } from "./renderer.ts";
@@ -63,7 +63,7 @@ export class Stitcher {
 			if (ids.length >= renderer.maxModelLength) return "the prompt fills the model's context";
 			return { ids, parent: parent.call, how: parent.how, added: added.length };
 		} catch (error) {
-			return error instanceof Doubt ? error.message : "the engine did not render in time";
+			return renderer.fail(error);
 		}
 	}
 
