@@ -99,7 +99,7 @@ test("a permission card is answered, and what the agent prints harms nothing", a
 	expect(text).toContain("⟨202e⟩");
 	expect(text).not.toContain("\u001b");
 	await page.locator(".tool summary").first().click();
-	await page.locator("pre.output", { hasText: "gone<b>bold</b>" }).waitFor();
+	await page.getByText("gone<b>bold</b>", { exact: true }).waitFor();
 	expect(await page.evaluate(() => (globalThis as { harmed?: number }).harmed)).toBeUndefined();
 	expect(await page.locator("main img").count()).toBe(0);
 	expect(tab.troubles).toEqual([]);
