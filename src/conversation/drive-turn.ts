@@ -7,6 +7,7 @@ import type {
 	Turn,
 } from "../agent/agent.ts";
 import { messageOf, RolloutError, UsageError } from "../errors.ts";
+import { toTimerMs } from "../model/duration.ts";
 import { Replies } from "./replies.ts";
 
 /** What a turn says: pieces of text, rarely that what was said so far does not count, and one end. */
@@ -92,7 +93,7 @@ async function work(
 	const timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
 	if (!(timeoutMs > 0) || text === "" || target == null)
 		return replies.fail("invalid", false, "a turn needs a target, a text and a positive timeout");
-	const clock = AbortSignal.timeout(Math.min(timeoutMs, 2 ** 31 - 1));
+	const clock = AbortSignal.timeout(toTimerMs(timeoutMs));
 	const signal = AbortSignal.any([clock, stop.signal, ...(options.signal ? [options.signal] : [])]);
 	const isOpened = "open" in target;
 	const opening = isOpened ? target.open() : Promise.resolve(target);

@@ -25,7 +25,10 @@ test("two hundred boxes, eight at once, leave nothing behind and cost no memory"
 	expect(remains(boxes)).toEqual([]);
 	expect(after.descriptors).toBeLessThanOrEqual(before.descriptors);
 	expect(after.children).toEqual(before.children);
-	expect(after.heapBytes - before.heapBytes).toBeLessThan(4_000_000);
+	// What lies outside of the heap is given back a moment after it was found to be unused.
+	await expect
+		.poll(() => holdings().heapBytes - before.heapBytes, { timeout: 60_000 })
+		.toBeLessThan(4_000_000);
 });
 
 /** Each box is used, some with processes that will not go by themselves. */

@@ -1,4 +1,5 @@
 import { messageOf, RolloutError } from "../../errors.ts";
+import { toTimerMs } from "../../model/duration.ts";
 import type {
 	AgentMessage,
 	Ask,
@@ -225,7 +226,7 @@ export class ServeConversation implements Conversation {
 			throw error;
 		}
 		await this.#withdrawAsks();
-		const limit = AbortSignal.timeout(this.#times.interruptMs);
+		const limit = AbortSignal.timeout(toTimerMs(this.#times.interruptMs));
 		const late = this.#times.sleep(this.#times.interruptMs, this.#stop.signal).then(() => "late");
 		for (;;) {
 			// A prompt that was taken but had not begun when the abort came begins all the same.

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
+import { toTimerMs } from "../../model/duration.ts";
 import type { GatewayLimits } from "../limits.ts";
 import { isObject, type JsonObject } from "../protocols/protocol.ts";
 import type { BodyMemory, BodyShare } from "./body-memory.ts";
@@ -30,7 +31,7 @@ export async function readBody(
 	const { maxBodyBytes, clientBodyMs } = limits;
 	const declared = Number(request.headers["content-length"] ?? maxBodyBytes);
 	if (declared > maxBodyBytes) throw tooLarge(maxBodyBytes);
-	const clock = AbortSignal.timeout(clientBodyMs);
+	const clock = AbortSignal.timeout(toTimerMs(clientBodyMs));
 	const share = await reserve(request, box, declared, memory, clock);
 	try {
 		const { bytes, digest } = await collect(request, limits, clock);

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { readdir, readFile, readlink, stat } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import { messageOf, RolloutError } from "../../errors.ts";
+import { toTimerMs } from "../../model/duration.ts";
 import { type Engine, engineFailed, statusOf } from "./engine.ts";
 
 /** An image that is on the engine, the environment it brings, and the folders it wants kept outside itself. */
@@ -54,7 +55,7 @@ async function build(engine: Engine, folder: string): Promise<Image> {
 		const progress = await engine.docker.buildImage(
 			{ context: folder, src: files },
 			{
-				...{ t: name, rm: true, forcerm: true, abortSignal: AbortSignal.timeout(BUILD_LIMIT.ms) },
+				...{ t: name, rm: true, forcerm: true, abortSignal: AbortSignal.timeout(toTimerMs(BUILD_LIMIT.ms)) },
 				...{ memory: BUILD_LIMIT.memoryBytes, memswap: BUILD_LIMIT.memoryBytes },
 			},
 		);

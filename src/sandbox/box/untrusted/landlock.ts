@@ -28,6 +28,8 @@ const OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL;
 /** What a confined program may do where; everything that is not named is closed to it. */
 export interface Places {
 	readable: string[];
+	/** Their names may be listed, nothing in them read. */
+	listable: string[];
 	/** Existing files may be written, none made: devices. */
 	usable: string[];
 	writable: string[];
@@ -50,6 +52,7 @@ export function confine(places: Places): boolean {
 	const ruleset = systemCall(CREATE_RULESET, attributes, version < 4 ? 8 : version < 6 ? 16 : 24, 0);
 	if (ruleset < 0) return false;
 	for (const path of places.readable) allow(ruleset, path, READ & known);
+	for (const path of places.listable) allow(ruleset, path, READ_DIR);
 	for (const path of places.usable) allow(ruleset, path, USE & known);
 	for (const path of places.writable) allow(ruleset, path, WRITE & known);
 	const isConfined = systemCall(RESTRICT_SELF, ruleset, 0) === 0;

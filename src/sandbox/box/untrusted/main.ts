@@ -7,7 +7,7 @@
 
 import { type ChildProcess, spawn } from "node:child_process";
 import { constants } from "node:os";
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { adoptOrphans, hideFromOthers, reap } from "../init/libc.ts";
 import { descendantsOf } from "../init/processes.ts";
 import { allBut, confine, type Places } from "./landlock.ts";
@@ -56,6 +56,8 @@ function placesFor({ reads, writes }: Order, home: string): Places {
 	const temporary = [env.TMPDIR ?? "/tmp", ...(home.startsWith("/tmp/") ? [] : ["/tmp"])];
 	return {
 		readable: [...allBut([`${home}/tests`, `${home}/logs`]), ...reads],
+		// A runtime finds a file by the list of its folder.
+		listable: reads.map((path) => dirname(path)),
 		usable: ["/dev"],
 		writable: [`${home}/workdir`, `${home}/.cache`, ...temporary, "/dev/shm", ...writes],
 	};
