@@ -18,7 +18,9 @@ test("openenv.yaml names the environment, its image and its port", () => {
 
 test("the image copies only what exists, listens on 8000 and checks its health", () => {
 	const dockerfile = read("docker/Dockerfile");
-	const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, names]) => names!.split(" "));
+	const sources = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap(([, names]) =>
+		names!.split(" "),
+	);
 	expect(sources.length).toBeGreaterThan(3);
 	for (const source of sources) expect(existsSync(join(root, source)), source).toBe(true);
 	expect(dockerfile).toContain("EXPOSE 8000");

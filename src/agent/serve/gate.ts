@@ -1,12 +1,5 @@
 import { messageOf } from "../../errors.ts";
-import type {
-	Ask,
-	AskEnd,
-	PermissionDecision,
-	PermissionHandler,
-	QuestionDecision,
-	QuestionHandler,
-} from "../agent.ts";
+import type { Ask, AskEnd, PermissionHandler, QuestionHandler } from "../agent.ts";
 import { toAsk } from "./ask.ts";
 import { isAgentId, type ServeAnswer, type ServeClient } from "./client.ts";
 import { type Decision, messageFor, toDenial, toReply } from "./decision.ts";

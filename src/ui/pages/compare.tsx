@@ -56,7 +56,7 @@ export function ComparePage() {
 
 function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 	return (
-		<div className="scrolling">
+		<div className="scrolling" tabIndex={0}>
 			<table className="list matrix">
 				<thead>
 					<tr>

@@ -98,7 +98,7 @@ interface MembersProps {
 function Members({ rows, mean, spread, pair, onChoose }: MembersProps) {
 	const longest = Math.max(1, ...rows.map((row) => row.completionTokens));
 	return (
-		<div className="scrolling">
+		<div className="scrolling" tabIndex={0}>
 			<table className="list">
 				<thead>
 					<tr>

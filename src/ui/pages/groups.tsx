@@ -34,7 +34,7 @@ export function GroupsPage() {
 					No group yet. Several rollouts of one task make one:
 				</Empty>
 			) : (
-				<div className="scrolling">
+				<div className="scrolling" tabIndex={0}>
 					<table className="list">
 						<thead>
 							<tr>

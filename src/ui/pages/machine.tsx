@@ -28,7 +28,7 @@ export function MachinePage() {
 			<Problem error={error} />
 			<section>
 				<h2>Workers</h2>
-				<div className="scrolling">
+				<div className="scrolling" tabIndex={0}>
 					<table className="list">
 						<thead>
 							<tr>
@@ -60,7 +60,7 @@ export function MachinePage() {
 			</section>
 			<section>
 				<h2>Endpoints</h2>
-				<div className="scrolling">
+				<div className="scrolling" tabIndex={0}>
 					<table className="list">
 						<thead>
 							<tr>

@@ -21,7 +21,7 @@ const NUMBERS = new Set<string>(["reward", "calls", "tokens in + out", "time"]);
 
 export function RolloutTable({ rows }: { rows: readonly RolloutRow[] }) {
 	return (
-		<div className="scrolling">
+		<div className="scrolling" tabIndex={0}>
 			<table className="list">
 				<RolloutHead />
 				<tbody>
