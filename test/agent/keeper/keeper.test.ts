@@ -94,7 +94,8 @@ describe("a start", () => {
 			retryable: true,
 		});
 		const [pid] = await place.starts();
-		expect(existsSync(`/proc/${pid}`)).toBe(false);
+		// Dead at once, and gone when its parent has taken note of it.
+		await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
 		expect((await readdir("/proc/self/fd")).length).toBeLessThanOrEqual(before.length);
 	});
 
@@ -106,7 +107,8 @@ describe("a start", () => {
 	test("refuses a server that takes any password", async () => {
 		await using place = await openPlace({ env: { FAKE_OPEN: "1" } });
 		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({ code: "agent_foreign_server" });
-		expect(existsSync(`/proc/${(await place.starts())[0]}`)).toBe(false);
+		const [started] = await place.starts();
+		await expect.poll(() => existsSync(`/proc/${started}`)).toBe(false);
 	});
 
 	test("hands on nothing of our environment but what it must, and the caller's on top", async () => {
@@ -163,7 +165,8 @@ describe("a running server", () => {
 		const replacing = place.keeper.ensureRunning();
 		await place.until(async () => (await place.starts()).length === 2);
 		const [first] = await place.starts();
-		expect(existsSync(`/proc/${first}`)).toBe(false);
+		// Dead at once, and gone when its parent has taken note of it.
+		await expect.poll(() => existsSync(`/proc/${first}`)).toBe(false);
 		await rm(join(place.folder, "silent"));
 		await replacing;
 	});
@@ -207,7 +210,8 @@ describe("a stop", () => {
 		await place.until(async () => (await place.starts()).length === 1);
 		await Promise.all([place.keeper.stop(), place.keeper.stop()]);
 		expect(await starting).toMatchObject({ code: "agent_boot_failed" });
-		expect(existsSync(`/proc/${(await place.starts())[0]}`)).toBe(false);
+		const [started] = await place.starts();
+		await expect.poll(() => existsSync(`/proc/${started}`)).toBe(false);
 		expect(place.keeper.state).toBe("stopped");
 	});
 
@@ -216,7 +220,8 @@ describe("a stop", () => {
 		await place.keeper.ensureRunning();
 		await place.keeper.stop();
 		expect(await place.note("terms")).toEqual(["TERM"]);
-		expect(existsSync(`/proc/${(await place.starts())[0]}`)).toBe(false);
+		const [started] = await place.starts();
+		await expect.poll(() => existsSync(`/proc/${started}`)).toBe(false);
 	});
 });
 
@@ -228,7 +233,8 @@ describe("after a restart of ours", () => {
 		expect(await next.ensureRunning()).toEqual({ baseUrl });
 		expect(await place.starts()).toHaveLength(1);
 		await next.stop();
-		expect(existsSync(`/proc/${(await place.starts())[0]}`)).toBe(false);
+		const [started] = await place.starts();
+		await expect.poll(() => existsSync(`/proc/${started}`)).toBe(false);
 	});
 
 	test("one that does not take our password is ended, and another started", async () => {
@@ -240,7 +246,8 @@ describe("after a restart of ours", () => {
 		});
 		await next.ensureRunning();
 		const [first, second] = await place.starts();
-		expect(existsSync(`/proc/${first}`)).toBe(false);
+		// Dead at once, and gone when its parent has taken note of it.
+		await expect.poll(() => existsSync(`/proc/${first}`)).toBe(false);
 		expect(existsSync(`/proc/${second}`)).toBe(true);
 	});
 
