@@ -109,7 +109,7 @@ async function converse(call: Call): Promise<Ending> {
 			const { apiKey } = call.tap.options.endpoint;
 			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
 			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
-			if (!call.reply.hasSpoken && call.tap.seam.giveUp(call.draft, call.parts.engine, fault)) continue;
+			if (!call.reply.hasSpoken && call.tap.seam.giveUp(call.draft, fault)) continue;
 			if (!call.reply.hasSpoken && (await inquire(call, fault))) continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;

@@ -10,6 +10,8 @@ export interface Sampled {
 	raw: string;
 	message: Message;
 	finish?: string;
+	/** Where the model spells its words with other tokens than the tokenizer would. */
+	ids?: number[];
 }
 
 export interface TemplateEngine extends AsyncDisposable {
@@ -22,6 +24,11 @@ export interface TemplateEngine extends AsyncDisposable {
 	renders: number;
 	ids: "used" | "ignored" | "refused";
 	tokenize: "right" | "missing" | "wrong" | "hangs";
+	/** The words with which it refuses a chat request, if it does. */
+	refuse: (request: Json) => string | null;
+	maxModelLength: number;
+	/** Answers wait for it. */
+	held: Promise<void> | null;
 }
 
 const SPECIAL = /<\|[a-z_]+\|>/g;
@@ -77,6 +84,9 @@ export async function openTemplateEngine(): Promise<TemplateEngine> {
 		renders: 0,
 		ids: "used",
 		tokenize: "right",
+		refuse: () => null,
+		maxModelLength: 40_000,
+		held: null,
 		[Symbol.asyncDispose]: async () => {
 			server.close();
 			server.closeAllConnections();
@@ -88,6 +98,7 @@ export async function openTemplateEngine(): Promise<TemplateEngine> {
 		const body = JSON.parse(Buffer.concat(chunks).toString() || "{}") as Json;
 		const answer = request.url === "/tokenize" ? render(engine, body) : complete(engine, body);
 		if (answer === null) return;
+		if (request.url !== "/tokenize") await engine.held;
 		response.writeHead(answer.status, { "content-type": "application/json" });
 		response.end(JSON.stringify(answer.body));
 	});
@@ -109,7 +120,10 @@ function render(engine: TemplateEngine, body: Json): { status: number; body: Jso
 	const tokens = promptOf(engine, body);
 	return {
 		status: 200,
-		body: { tokens: engine.tokenize === "wrong" ? [7, ...tokens] : tokens, max_model_len: 40_000 },
+		body: {
+			tokens: engine.tokenize === "wrong" ? [7, ...tokens] : tokens,
+			max_model_len: engine.maxModelLength,
+		},
 	};
 }
 
@@ -118,11 +132,25 @@ function complete(engine: TemplateEngine, body: Json): { status: number; body: J
 	const given = (body.kv_transfer_params as Json | undefined)?.prompt_token_ids as number[] | undefined;
 	if (given !== undefined && engine.ids === "refused")
 		return { status: 400, body: { error: { message: "kv_transfer_params: extra fields not permitted" } } };
+	const refusal = engine.refuse(body);
+	if (refusal !== null) return { status: 400, body: { error: { message: refusal } } };
+	const prompt = given !== undefined && engine.ids === "used" ? given : promptOf(engine, body);
+	// In vLLM's words.
+	if (prompt.length > engine.maxModelLength)
+		return {
+			status: 400,
+			body: {
+				error: {
+					message: `Input length (${prompt.length}) exceeds model's maximum context length (${engine.maxModelLength}).`,
+				},
+			},
+		};
+	if (prompt.length === engine.maxModelLength)
+		return { status: 400, body: { error: { message: "max_tokens must be at least 1, got 0." } } };
 	const sampled = engine.next.shift();
 	if (sampled === undefined)
 		return { status: 500, body: { error: { message: "the test has no more answers" } } };
-	const prompt = given !== undefined && engine.ids === "used" ? given : promptOf(engine, body);
-	const ids = toIds(sampled.raw);
+	const ids = sampled.ids ?? toIds(sampled.raw);
 	return {
 		status: 200,
 		body: {

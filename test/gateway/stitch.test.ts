@@ -1,116 +1,28 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { SampleBuilder } from "../../src/export/samples.ts";
-import { openGateway } from "../../src/gateway/agent-side/server.ts";
-import { Doubt, tokensBehind } from "../../src/gateway/stitch/boundary.ts";
+import { afterEach, beforeEach, expect, test } from "vitest";
 import { standsFor } from "../../src/gateway/stitch/recognise.ts";
-import type { ModelCall } from "../../src/model/call.ts";
-import { Sampling } from "../../src/model/request.ts";
-import { Budget } from "../../src/model/task.ts";
+import { chatMl, type Json, type Message, type TemplateEngine, toIds } from "../fakes/template-engine.ts";
 import {
-	chatMl,
-	type Json,
-	type Message,
-	openTemplateEngine,
-	type TemplateEngine,
-	toIds,
-} from "../fakes/template-engine.ts";
+	ASK,
+	call,
+	done,
+	expectChains,
+	kept,
+	oddCall,
+	openStitching,
+	result,
+	SYSTEM,
+	samplesOf,
+	TOOLS,
+} from "./stitching.ts";
 
-const TOOLS = [{ type: "function", function: { name: "bash", parameters: { type: "object" } } }];
-const SYSTEM: Message = { role: "system", content: "You code." };
-const ASK: Message = { role: "user", content: "Solve it." };
-
-let gateway: Awaited<ReturnType<typeof openGateway>>;
-let url: string;
+let station: Awaited<ReturnType<typeof openStitching>>;
 let engine: TemplateEngine;
-beforeAll(async () => {
-	gateway = await openGateway();
-	url = await gateway.listen("127.0.0.1", 0);
-});
-afterAll(() => gateway[Symbol.asyncDispose]());
+const openAgent = (sampling: Json = {}) => station.openAgent(sampling);
 beforeEach(async () => {
-	engine = await openTemplateEngine();
-	return () => engine[Symbol.asyncDispose]();
+	station = await openStitching();
+	engine = station.engine;
 });
-
-/** An agent on one tap: what it sends, and what was captured. */
-function openAgent(sampling: Json = {}) {
-	const calls: ModelCall[] = [];
-	const tap = gateway.openTap({
-		rolloutId: "ro_1",
-		attempt: 1,
-		boxId: "box",
-		overTcp: true,
-		// A model of its own for each test: what is known of an engine is kept by address and model.
-		endpoint: { name: "fake", baseUrl: engine.baseUrl, model: "m", dialect: "vllm", disableThinking: false },
-		sampling: Sampling.parse(sampling),
-		budget: Budget.parse({}),
-		sink: { write: async (call) => void calls.push(call) },
-	});
-	return {
-		calls,
-		async send(messages: Message[], extra: Json = {}, session = "ses_1"): Promise<Message> {
-			const response = await fetch(`${url}/chat/completions`, {
-				method: "POST",
-				headers: {
-					authorization: `Bearer ${tap.key}`,
-					"content-type": "application/json",
-					"x-session-id": session,
-				},
-				body: JSON.stringify({ model: "m", messages, tools: TOOLS, ...extra }),
-			});
-			const body = (await response.json()) as { choices?: { message: Message }[] };
-			if (body.choices === undefined) throw new Error(JSON.stringify(body));
-			return body.choices[0]!.message;
-		},
-		[Symbol.asyncDispose]: () => tap[Symbol.asyncDispose](),
-	};
-}
-
-const call = (id: string, args: string, name = "bash") => ({
-	id,
-	type: "function",
-	function: { name, arguments: args },
-});
-const result = (id: string, content = "ok"): Message => ({ role: "tool", tool_call_id: id, content });
-/** One call, spelled as a model might: a newline before it, odd spacing inside. */
-const oddCall = (id: string) => ({
-	raw: `I look.\n\n<|call|>{"name":  "bash", "arguments": {"command": "ls"}}<|im_end|>`,
-	message: { role: "assistant", content: "I look.\n\n", tool_calls: [call(id, '{"command":  "ls"}')] },
-});
-const done = { raw: "Done.<|im_end|>", message: { role: "assistant", content: "Done." } };
-
-/** As OpenCode keeps it: text trimmed, arguments printed anew. */
-function kept(reply: Message): Message {
-	const calls = (reply.tool_calls ?? []) as { id: string; function: { name: string; arguments: string } }[];
-	return {
-		role: "assistant",
-		content: String(reply.content ?? "").trim(),
-		...(calls.length === 0
-			? {}
-			: {
-					tool_calls: calls.map(({ id, function: { name, arguments: args } }) =>
-						call(id, JSON.stringify(JSON.parse(args)), name),
-					),
-				}),
-	};
-}
-
-function samplesOf(calls: ModelCall[]) {
-	const builder = new SampleBuilder();
-	return [...calls.flatMap((each) => builder.add(each)), ...builder.finish().samples];
-}
-
-/** Whatever is marked stitched starts with all that its parent saw and said. */
-function expectChains(calls: ModelCall[]): void {
-	for (const each of calls) {
-		if (each.continuity?.stitched !== true) continue;
-		const { parent, added } = each.continuity;
-		const before = calls.find((other) => other.index === parent)!;
-		const whole = [...before.promptIds, ...before.completionIds];
-		expect(each.promptIds.slice(0, whole.length)).toEqual(whole);
-		expect(each.promptIds).toHaveLength(whole.length + added);
-	}
-}
+afterEach(() => station[Symbol.asyncDispose]());
 
 test("a newline before a call and odd spacing no longer fork: two calls, one sample", async () => {
 	await using agent = openAgent();
@@ -168,9 +80,9 @@ test("parallel calls with both results go on; with one call dropped by the agent
 	const reply = await agent.send([SYSTEM, ASK]);
 	await agent.send([SYSTEM, ASK, kept(reply), result("c1"), result("c2")]);
 	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true });
-	await agent.send([SYSTEM, ASK], {}, "ses_2");
+	await agent.send([SYSTEM, ASK], {}, { session: "ses_2" });
 	const one = { ...kept(reply), tool_calls: [call("c1", '{"a":1}')] };
-	await agent.send([SYSTEM, ASK, one, result("c1")], {}, "ses_2");
+	await agent.send([SYSTEM, ASK, one, result("c1")], {}, { session: "ses_2" });
 	expect(agent.calls[3]!.continuity).toEqual({
 		stitched: false,
 		why: "the history is not one that was delivered",
@@ -195,11 +107,11 @@ test("an answer cut at the limit is closed by the template's own token, as conte
 test("sessions are kept apart, and two branches may leave one call", async () => {
 	await using agent = openAgent();
 	engine.next = [oddCall("c1"), oddCall("c1"), done, done, done];
-	const first = await agent.send([SYSTEM, ASK], {}, "ses_a");
-	await agent.send([SYSTEM, ASK], {}, "ses_b");
-	await agent.send([SYSTEM, ASK, kept(first), result("c1", "one")], {}, "ses_a");
-	await agent.send([SYSTEM, ASK, kept(first), result("c1", "two")], {}, "ses_b");
-	await agent.send([SYSTEM, ASK, kept(first), result("c1", "three")], {}, "ses_a");
+	const first = await agent.send([SYSTEM, ASK], {}, { session: "ses_a" });
+	await agent.send([SYSTEM, ASK], {}, { session: "ses_b" });
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "one")], {}, { session: "ses_a" });
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "two")], {}, { session: "ses_b" });
+	await agent.send([SYSTEM, ASK, kept(first), result("c1", "three")], {}, { session: "ses_a" });
 	expect(agent.calls.slice(2).map((each) => each.continuity)).toMatchObject([
 		{ stitched: true, parent: 0 },
 		{ stitched: true, parent: 1 },
@@ -357,49 +269,6 @@ test("over random conversations every stitched prompt starts with all before it,
 		expectChains(agent.calls);
 		expect(samplesOf(agent.calls)).toHaveLength(1);
 	}
-});
-
-describe("the boundary", () => {
-	const reply = { last: toIds("<|im_end|>")[0]!, hasEnded: true };
-	const closers = new Set([reply.last]);
-	const renders = (template: (messages: Message[]) => string, rest: Message[]) => {
-		const with_ = (head: Message[], word: string, after: Message[]) =>
-			toIds(template([...head, { role: "assistant", content: word }, ...after]));
-		const short = [{ role: "user", content: "x" }];
-		return {
-			one: with_(short, "xq", rest),
-			other: with_(short, "zk", rest),
-			changed: with_(short, "xq", [{ ...rest[0]!, content: "qx" }, ...rest.slice(1)]),
-			whole: with_([SYSTEM, ASK], "xq", rest),
-		};
-	};
-	const go = [{ role: "user", content: "go" }];
-
-	test("is right where a template renders turn by turn", () => {
-		const added = tokensBehind(
-			renders((messages) => chatMl(messages, []), go),
-			reply,
-			closers,
-		);
-		expect(added).toEqual(toIds("\n<|im_start|>user\ngo<|im_end|>\n<|im_start|>assistant\n"));
-	});
-
-	test("counts a stop that is also the next opener once", () => {
-		// GLM: a turn ends where the next role begins.
-		const glm = (messages: Message[]) =>
-			`${messages.map(({ role, content }) => `<|${role}|>${String(content)}`).join("")}<|assistant|>`;
-		const ended = { last: toIds("<|user|>")[0]!, hasEnded: true };
-		expect(tokensBehind(renders(glm, go), ended, new Set([ended.last]))).toEqual(toIds("go<|assistant|>"));
-	});
-
-	test("doubts a template that shows neither the reply nor the new message, or looks further back", () => {
-		const hides = () => "<|im_start|>always the same<|im_end|>";
-		expect(() => tokensBehind(renders(hides, go), reply, closers)).toThrow(Doubt);
-		const counts = (messages: Message[]) => `${chatMl(messages, [])}${messages.length}`;
-		expect(() => tokensBehind(renders(counts, go), reply, closers)).toThrow(/further back/);
-		const endless = (messages: Message[]) => messages.map(({ content }) => String(content)).join(" ");
-		expect(() => tokensBehind(renders(endless, go), reply, closers)).toThrow(Doubt);
-	});
 });
 
 test("a message stands for a reply by its words and the ids of its calls, whatever their spelling", () => {

@@ -6,8 +6,8 @@ export interface Delivered {
 	index: number;
 	conversation: Conversation;
 	reply: JsonObject;
-	/** The model ended its turn itself, as far as the engine says. */
-	isFinished: boolean;
+	/** It may have been stopped in the middle of its turn: at the token limit, or at a stop string. */
+	isCut: boolean;
 	/** It, or a call it goes on from, thought aloud. */
 	hasReasoned: boolean;
 	parent: Delivered | null;

@@ -46,9 +46,8 @@ export class Seam {
 	}
 
 	/** A refusal of a prompt as ids: the plain request may fare better. False when that was not it. */
-	giveUp(draft: CallDraft, engine: Engine, fault: UpstreamFault): boolean {
+	giveUp(draft: CallDraft, fault: UpstreamFault): boolean {
 		if (!this.#sent.has(draft) || fault.code !== "provider_rejected") return false;
-		engine.dishonoured += 1;
 		this.#plain.add(draft);
 		draft.continuity = { stitched: false, why: "the engine refused a prompt as ids" };
 		return true;
@@ -60,6 +59,8 @@ export class Seam {
 		const renderer = this.#rendererFor(draft, body, parts);
 		if (answer === null || renderer === null) return;
 		const { promptIds, ids: completionIds } = answer.tokens;
+		// Only now is it the ids that were refused: an agent's odd request is refused in either form, and must not speak for others.
+		if (this.#plain.has(draft)) parts.engine.dishonoured += 1;
 		const sent = this.#sent.get(draft);
 		const isHonoured = sent !== undefined && isSame(sent.ids, promptIds);
 		if (sent !== undefined && !isHonoured) {

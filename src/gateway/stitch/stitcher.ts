@@ -1,7 +1,7 @@
 import { FIRST_CALL } from "../../model/call.ts";
 import type { JsonObject } from "../protocols/protocol.ts";
 import { isObject, toArray } from "../protocols/protocol.ts";
-import { tokensBehind } from "./boundary.ts";
+import { Doubt, tokensBehind } from "./boundary.ts";
 import { type Delivered, idsOf, Memory } from "./memory.ts";
 import { callsOf, hasMedia, type Likeness, thoughtOf, toConversation } from "./recognise.ts";
 import type { Renderer } from "./renderer.ts";
@@ -77,7 +77,7 @@ export class Stitcher {
 			index: answered.index,
 			conversation: toConversation(body),
 			reply,
-			isFinished: finishReason === "stop" || finishReason === "tool_calls",
+			isCut: finishReason === "length" || hasStops(body),
 			hasReasoned: thoughtOf(reply) !== "" || (parent?.hasReasoned ?? false),
 			parent,
 			tail: Int32Array.from([...promptIds.slice(known), ...completionIds]),
@@ -112,8 +112,14 @@ async function behind(
 			messages: [...messages.slice(0, from - 1), standIn(parent.reply, "xq"), ...rest],
 		}),
 	]);
-	const hasEnded = parent.isFinished && closers.has(last);
+	const hasEnded = closers.has(last);
+	// Some templates close a turn otherwise than models do (a call, a last word): what belongs behind it is not known.
+	if (!hasEnded && !parent.isCut) throw new Doubt("the turn ended as the template does not end one");
 	return tokensBehind({ one, other: another, changed, whole }, { last, hasEnded }, closers);
+}
+
+function hasStops({ stop }: JsonObject): boolean {
+	return typeof stop === "string" || toArray(stop).length > 0;
 }
 
 /** The reply with other words in it. Ids and names of its calls stay: templates print them, and answers refer to them. */

@@ -35,7 +35,7 @@ export class UpstreamFault extends Error {
 }
 
 const OVERFLOW =
-	/context[_ -]?(length|window)|maximum (context|model|input|prompt)|(prompt|input) (is )?too long|too many (input )?tokens|reduce the length/i;
+	/context[_ -]?(length|window)|maximum (context|model|input|prompt)|(prompt|input) (is )?too long|too many (input )?tokens|reduce the length|max_tokens must be at least 1/i;
 
 /** An error answer → what it means for the rollout. */
 export function faultOfStatus(status: number, text: string, retryAfterMs: number | null): UpstreamFault {
