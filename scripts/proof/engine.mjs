@@ -4,11 +4,12 @@ import { openSync } from "node:fs";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 
 const START_MS = 10 * 60_000;
 
 /** A real vLLM on CPU, on loopback. Dispose to end it, with all its processes. */
-export async function startEngine(python, model, { mode, log }) {
+export async function startEngine(python, model, { mode, log, options = [] }) {
 	const port = await freePort();
 	const output = openSync(log, "a");
 	const child = spawn(
@@ -16,12 +17,14 @@ export async function startEngine(python, model, { mode, log }) {
 		["serve", model, "--served-model-name", "proof", "--host", "127.0.0.1", "--port", String(port)].concat(
 			["--dtype", "float32", "--max-model-len", "32768", "--enforce-eager"],
 			["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--logprobs-mode", mode],
+			options,
 		),
 		{
 			detached: true,
 			stdio: ["ignore", output, output],
 			env: {
 				...process.env,
+				PYTHONPATH: dirname(fileURLToPath(import.meta.url)),
 				VLLM_TARGET_DEVICE: "cpu",
 				VLLM_CPU_KVCACHE_SPACE: "2",
 				VLLM_CPU_OMP_THREADS_BIND: "nobind",
@@ -68,8 +71,16 @@ async function freePort() {
 }
 
 /** How many tokens the engine has sampled since it started. */
-export async function sampledTokens(engine) {
+export function sampledTokens(engine) {
+	return metric(engine, "vllm:generation_tokens_total");
+}
+
+export function requestsUnderWay(engine) {
+	return metric(engine, "vllm:num_requests_running");
+}
+
+async function metric(engine, name) {
 	const text = await (await fetch(`${engine.origin}/metrics`)).text();
-	const line = text.split("\n").find((row) => row.startsWith("vllm:generation_tokens_total"));
+	const line = text.split("\n").find((row) => row.startsWith(`${name}{`));
 	return Number(line?.split(" ").at(-1) ?? 0);
 }

@@ -32,8 +32,9 @@ def main() -> None:
     with open(arguments.task, encoding="utf-8") as file:
         task = Task.from_json({**json.load(file), "verify": COINS})
     batches = []
+    client = Client(arguments.server)
     rollouts = rollout_func(
-        Client(arguments.server),
+        client,
         {task.instruction: task},
         endpoint=Endpoint.url(arguments.engine, "proof", dialect="vllm"),
         untrainable="mask",
@@ -73,6 +74,10 @@ def main() -> None:
     print(
         json.dumps(
             {
+                "rows": len(first["rollout_id"]),
+                "calls": sum(len(list(client.calls(rollout))) for rollout in first["rollout_id"]),
+                "samples": sum(client.certificate(rollout).samples for rollout in first["rollout_id"]),
+                "trained": sum(sum(mask) for mask in first["env_mask"]),
                 "rewards": [batch["reward"] for batch in batches],
                 "parameters": len(before),
                 "changed": changed,

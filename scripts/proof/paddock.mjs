@@ -49,12 +49,33 @@ export function get(server, path) {
 	return call(server, path);
 }
 
+export async function getLines(server, path) {
+	const text = await (await answerTo(server, path)).text();
+	return text
+		.split("\n")
+		.filter((line) => line !== "")
+		.map((line) => JSON.parse(line));
+}
+
+export function toLines(values) {
+	return values.map((value) => `${JSON.stringify(value)}\n`).join("");
+}
+
+/** As a rollout is told of an engine. */
+export function endpointOf({ baseUrl }) {
+	return { type: "url", baseUrl, model: "proof", dialect: "auto" };
+}
+
 async function call(server, path, body) {
+	return await (await answerTo(server, path, body)).json();
+}
+
+async function answerTo(server, path, body) {
 	const response = await fetch(`${server.url}/api/v1${path}`, {
 		...(body === undefined
 			? {}
 			: { method: "POST", body: JSON.stringify(body), headers: { "content-type": "application/json" } }),
 	});
 	if (!response.ok) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
-	return await response.json();
+	return response;
 }

@@ -21,7 +21,8 @@ export interface TemplateEngine extends AsyncDisposable {
 	next: Sampled[];
 	/** Every chat request, as it came. */
 	requests: Json[];
-	renders: number;
+	/** Every conversation it was asked to render. */
+	renders: Json[];
 	ids: "used" | "ignored" | "refused";
 	tokenize: "right" | "missing" | "wrong" | "hangs";
 	/** The words with which it refuses a chat request, if it does. */
@@ -29,6 +30,7 @@ export interface TemplateEngine extends AsyncDisposable {
 	maxModelLength: number;
 	/** Answers wait for it. */
 	held: Promise<void> | null;
+	dialect: "vllm" | "sglang";
 }
 
 const SPECIAL = /<\|[a-z_]+\|>/g;
@@ -74,19 +76,20 @@ function readable(args: string): unknown {
 	}
 }
 
-/** An engine of vLLM's dialect whose template, tokens and answers are the test's; over real HTTP. */
+/** An engine of vLLM's or SGLang's dialect whose template, tokens and answers are the test's; over real HTTP. */
 export async function openTemplateEngine(): Promise<TemplateEngine> {
 	const engine: TemplateEngine = {
 		baseUrl: "",
 		template: chatMl,
 		next: [],
 		requests: [],
-		renders: 0,
+		renders: [],
 		ids: "used",
 		tokenize: "right",
 		refuse: () => null,
 		maxModelLength: 40_000,
 		held: null,
+		dialect: "vllm",
 		[Symbol.asyncDispose]: async () => {
 			server.close();
 			server.closeAllConnections();
@@ -96,9 +99,10 @@ export async function openTemplateEngine(): Promise<TemplateEngine> {
 		const chunks: Buffer[] = [];
 		for await (const chunk of request) chunks.push(chunk as Buffer);
 		const body = JSON.parse(Buffer.concat(chunks).toString() || "{}") as Json;
-		const answer = request.url === "/tokenize" ? render(engine, body) : complete(engine, body);
+		const isRender = request.url === (engine.dialect === "vllm" ? "/tokenize" : "/v1/tokenize");
+		const answer = isRender ? render(engine, body) : complete(engine, body);
 		if (answer === null) return;
-		if (request.url !== "/tokenize") await engine.held;
+		if (!isRender) await engine.held;
 		response.writeHead(answer.status, { "content-type": "application/json" });
 		response.end(JSON.stringify(answer.body));
 	});
@@ -114,7 +118,7 @@ function promptOf(engine: TemplateEngine, body: Json): number[] {
 }
 
 function render(engine: TemplateEngine, body: Json): { status: number; body: Json } | null {
-	engine.renders += 1;
+	engine.renders.push(body);
 	if (engine.tokenize === "hangs") return null;
 	if (engine.tokenize === "missing") return { status: 404, body: {} };
 	const tokens = promptOf(engine, body);
@@ -127,9 +131,14 @@ function render(engine: TemplateEngine, body: Json): { status: number; body: Jso
 	};
 }
 
+function givenIds(engine: TemplateEngine, body: Json): number[] | undefined {
+	if (engine.dialect === "sglang") return body.input_ids as number[] | undefined;
+	return (body.kv_transfer_params as Json | undefined)?.prompt_token_ids as number[] | undefined;
+}
+
 function complete(engine: TemplateEngine, body: Json): { status: number; body: Json } {
 	engine.requests.push(body);
-	const given = (body.kv_transfer_params as Json | undefined)?.prompt_token_ids as number[] | undefined;
+	const given = givenIds(engine, body);
 	if (given !== undefined && engine.ids === "refused")
 		return { status: 400, body: { error: { message: "kv_transfer_params: extra fields not permitted" } } };
 	const refusal = engine.refuse(body);
@@ -151,22 +160,29 @@ function complete(engine: TemplateEngine, body: Json): { status: number; body: J
 	if (sampled === undefined)
 		return { status: 500, body: { error: { message: "the test has no more answers" } } };
 	const ids = sampled.ids ?? toIds(sampled.raw);
+	const choice = {
+		index: 0,
+		message: sampled.message,
+		finish_reason: sampled.finish ?? (sampled.message.tool_calls ? "tool_calls" : "stop"),
+	};
 	return {
 		status: 200,
 		body: {
 			id: "c",
 			model: "m",
-			prompt_token_ids: prompt,
-			choices: [
-				{
-					index: 0,
-					message: sampled.message,
-					finish_reason: sampled.finish ?? (sampled.message.tool_calls ? "tool_calls" : "stop"),
-					token_ids: ids,
-					logprobs: { content: ids.map((id) => ({ token: String(id), logprob: -0.1 })) },
-				},
-			],
+			...(engine.dialect === "vllm" ? inVllm(choice, prompt, ids) : inSglang(choice, prompt, ids)),
 			usage: { prompt_tokens: prompt.length, completion_tokens: ids.length },
 		},
 	};
+}
+
+function inVllm(choice: Json, prompt: number[], ids: number[]): Json {
+	const logprobs = { content: ids.map((id) => ({ token: String(id), logprob: -0.1 })) };
+	return { prompt_token_ids: prompt, choices: [{ ...choice, token_ids: ids, logprobs }] };
+}
+
+function inSglang(choice: Json, prompt: number[], ids: number[]): Json {
+	const meta = { output_token_logprobs: ids.map((id) => [-0.1, id, String(id)]) };
+	const tokens = { prompt_token_ids: prompt, response_token_ids: ids, meta_info: meta };
+	return { choices: [{ ...choice, ...tokens }] };
 }

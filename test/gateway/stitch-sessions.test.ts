@@ -267,6 +267,18 @@ test("an engine that refuses ids gets none any more after two", async () => {
 	expect(agent.calls.every((each) => each.complete)).toBe(true);
 });
 
+test("SGLang gets the prompt in its own field, and is asked for renders at its own address", async () => {
+	engine.dialect = "sglang";
+	await using agent = station.openAgent();
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true, parent: 0 });
+	expect(engine.requests[1]).toMatchObject({ input_ids: agent.calls[1]!.promptIds });
+	expect(engine.requests[1]).not.toHaveProperty("kv_transfer_params");
+	expectChains(agent.calls);
+});
+
 /** Answers wait until the returned function is called. */
 function hold(): () => void {
 	const { promise, resolve } = Promise.withResolvers<void>();

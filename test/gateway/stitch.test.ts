@@ -43,7 +43,7 @@ test("with continuity off the same conversation forks, and nothing is rendered",
 	engine.next = [oddCall("c1"), done];
 	const reply = await agent.send([SYSTEM, ASK]);
 	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
-	expect(engine.renders).toBe(0);
+	expect(engine.renders).toHaveLength(0);
 	expect(agent.calls[1]!.continuity).toBeUndefined();
 	const whole = [...agent.calls[0]!.promptIds, ...agent.calls[0]!.completionIds];
 	expect(agent.calls[1]!.promptIds.slice(0, whole.length)).not.toEqual(whole);
@@ -197,7 +197,7 @@ test("a render that does not come is waited for once", async () => {
 	await agent.send(messages);
 	for (const each of agent.calls.slice(1))
 		expect(each.continuity).toEqual({ stitched: false, why: "the engine did not render in time" });
-	expect(engine.renders).toBe(1);
+	expect(engine.renders).toHaveLength(1);
 });
 
 test("pictures go the plain way", async () => {

@@ -50,7 +50,6 @@ export class Renderer {
 				...(body.chat_template_kwargs === undefined
 					? {}
 					: { chat_template_kwargs: body.chat_template_kwargs }),
-				add_generation_prompt: true,
 			}),
 			signal: AbortSignal.timeout(RENDER_MS),
 		});
@@ -62,7 +61,9 @@ export class Renderer {
 		if (response.statusCode !== 200) throw new Doubt("the engine refused to render");
 		const answer: unknown = JSON.parse(text);
 		if (!isObject(answer)) throw new Doubt("the engine's render is no object");
-		if (typeof answer.max_model_len === "number") this.maxModelLength = answer.max_model_len;
+		const { max_model_len: length } = answer;
+		// SGLang says -1 where its tokenizer knows of no limit.
+		if (typeof length === "number" && length > 0) this.maxModelLength = length;
 		return toArray(answer.tokens) as number[];
 	}
 
