@@ -8,6 +8,8 @@ import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
 import type { Store } from "./store/store.ts";
+import { Admission } from "./verbs/admission.ts";
+import { conversing } from "./verbs/converse.ts";
 import { keeping } from "./verbs/credentials.ts";
 import { reading } from "./verbs/read.ts";
 import { steering } from "./verbs/steer.ts";
@@ -41,14 +43,19 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const open = options.openMachine ?? openMachine;
 	const weights = new ServedWeights();
 	const machine = stack.use(open({ config, store, warn, gatewayLimits, weights, onReaped }));
+	const admission = new Admission(
+		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
+		config.queueLimit,
+	);
 	const read = reading(store, queue, config.queueLimit);
 	const owned = stack.move();
 	return {
 		config,
-		...submitting(config, store, queue),
+		...submitting(config, store, queue, admission),
+		...conversing(config, store, queue, admission),
 		...read,
 		...tracing(store, read),
-		...steering(store, queue, read),
+		...steering(store, queue),
 		...keeping(store),
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;

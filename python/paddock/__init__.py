@@ -1,7 +1,8 @@
 """Runs coding-agent rollouts on a Paddock server and hands back results and training rows."""
 
 from .aio import AsyncClient
-from .client import Batch, Client, Group, Rows, rows
+from .client import Batch, Client, Conversation, Group, Rows, rows
+from .conversations import AsyncConversation, ConversationState
 from .errors import ApiError, BrokenSample, ConnectionLost, NotFinished, NothingToTrain, PaddockError, Untrainable
 from .model import (
     BatchSummary,
@@ -24,6 +25,7 @@ __all__ = [
     "ApiError",
     "AsyncBatch",
     "AsyncClient",
+    "AsyncConversation",
     "AsyncGroup",
     "AsyncRows",
     "Batch",
@@ -33,6 +35,8 @@ __all__ = [
     "Client",
     "CommandResult",
     "ConnectionLost",
+    "Conversation",
+    "ConversationState",
     "Endpoint",
     "Event",
     "Failure",

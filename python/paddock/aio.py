@@ -9,6 +9,13 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
+from .conversations import (
+    AsyncConversation,
+    ConversationOptions,
+    ConversationState,
+    PermissionReply,
+    conversation_body,
+)
 from .errors import ApiError, NotFinished, Untrainable
 from .events import follow
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
@@ -150,6 +157,56 @@ class AsyncClient:
     async def abort(self, rollout_id: str) -> bool:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
         return bool((await self._transport.call("POST", _path(rollout_id, "/abort")))["aborted"])
+
+    # A say in what runs
+
+    async def send(self, rollout_id: str, text: str, *, by: str = "python") -> None:
+        """Says something more to a working agent; heard once, however often the line breaks."""
+        body = {"text": text, "messageId": uuid.uuid4().hex, "by": by}
+        await self._transport.call("POST", _path(rollout_id, "/messages"), body=body)
+
+    async def interrupt(self, rollout_id: str, text: str | None = None, *, by: str = "python") -> None:
+        """Stops what the agent is doing; with a text it goes on from there, without one its work is over."""
+        body = {"by": by, **({} if text is None else {"text": text})}
+        await self._transport.call("POST", _path(rollout_id, "/interrupt"), body=body)
+
+    async def permit(
+        self,
+        rollout_id: str,
+        request_id: str,
+        reply: PermissionReply,
+        *,
+        message: str | None = None,
+        by: str = "python",
+    ) -> None:
+        """Decides a permission request; the model reads the message of a rejection."""
+        body = {"reply": reply, "by": by, **({} if message is None else {"message": message})}
+        await self._transport.call("POST", _path(rollout_id, f"/permissions/{_quoted(request_id)}"), body=body)
+
+    async def answer(
+        self, rollout_id: str, request_id: str, answers: list[list[str]] | None, *, by: str = "python"
+    ) -> None:
+        """Answers a question: one list of labels for each; None declines."""
+        body = {"answers": answers, "by": by}
+        await self._transport.call("POST", _path(rollout_id, f"/questions/{_quoted(request_id)}"), body=body)
+
+    # Live agents
+
+    async def converse(self, *, endpoint: EndpointLike, **options: Unpack[ConversationOptions]) -> AsyncConversation:
+        """Stores and queues a live agent. From then on it survives anything."""
+        key = options.get("idempotency_key") or uuid.uuid4().hex
+        body, headers = conversation_body(endpoint, options), {"idempotency-key": key}
+        made = await self._transport.call("POST", "/conversations", body=body, headers=headers)
+        return AsyncConversation(self._transport, made["id"])
+
+    def conversation(self, conversation_id: str) -> AsyncConversation:
+        """One that was started before, perhaps by another process."""
+        return AsyncConversation(self._transport, conversation_id)
+
+    async def conversations(self, **filters: Any) -> AsyncIterator[ConversationState]:
+        """Conversations, newest first. Filters: status, label."""
+        async for row in self._pages("/conversations", filters):
+            yield ConversationState.from_json(row)
 
     def rows(
         self, source: AsyncSource, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None

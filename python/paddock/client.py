@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from .aio import AsyncClient
 from .bridge import BlockingIterator, run
+from .conversations import AsyncConversation, ConversationOptions, ConversationState, PermissionReply
 from .errors import Untrainable
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
 from .request import Options
@@ -111,6 +112,44 @@ class Client:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
         return run(self._client.abort(rollout_id))
 
+    def send(self, rollout_id: str, text: str, *, by: str = "python") -> None:
+        """Says something more to a working agent; heard once, however often the line breaks."""
+        run(self._client.send(rollout_id, text, by=by))
+
+    def interrupt(self, rollout_id: str, text: str | None = None, *, by: str = "python") -> None:
+        """Stops what the agent is doing; with a text it goes on from there, without one its work is over."""
+        run(self._client.interrupt(rollout_id, text, by=by))
+
+    def permit(
+        self,
+        rollout_id: str,
+        request_id: str,
+        reply: PermissionReply,
+        *,
+        message: str | None = None,
+        by: str = "python",
+    ) -> None:
+        """Decides a permission request; the model reads the message of a rejection."""
+        run(self._client.permit(rollout_id, request_id, reply, message=message, by=by))
+
+    def answer(
+        self, rollout_id: str, request_id: str, answers: list[list[str]] | None, *, by: str = "python"
+    ) -> None:
+        """Answers a question: one list of labels for each; None declines."""
+        run(self._client.answer(rollout_id, request_id, answers, by=by))
+
+    def converse(self, *, endpoint: EndpointLike, **options: Unpack[ConversationOptions]) -> Conversation:
+        """Stores and queues a live agent. From then on it survives anything."""
+        return Conversation(run(self._client.converse(endpoint=endpoint, **options)))
+
+    def conversation(self, conversation_id: str) -> Conversation:
+        """One that was started before, perhaps by another process."""
+        return Conversation(self._client.conversation(conversation_id))
+
+    def conversations(self, **filters: Any) -> Iterator[ConversationState]:
+        """Conversations, newest first. Filters: status, label."""
+        return BlockingIterator(self._client.conversations(**filters))
+
     def rows(
         self, source: Source, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None
     ) -> Rows:
@@ -127,6 +166,64 @@ class Client:
     def health(self) -> Json:
         """Whether the server answers, and its version."""
         return run(self._client.health())
+
+
+class Conversation:
+    """A live agent. What is said to it while it waits for a worker is heard as soon as it has one."""
+
+    def __init__(self, conversation: AsyncConversation) -> None:
+        self._conversation = conversation
+        self.id = conversation.id
+
+    def state(self) -> ConversationState:
+        """As it stands."""
+        return run(self._conversation.state())
+
+    def events(self, *, after: int = 0) -> Iterator[Event]:
+        """Every event once and in order, live until it is closed, over lost connections and restarts."""
+        return BlockingIterator(self._conversation.events(after=after))
+
+    def messages(self) -> list[Json]:
+        """What was said, in OpenCode's own message shape."""
+        return run(self._conversation.messages())
+
+    def send(self, text: str, *, message_id: str | None = None, by: str = "python") -> str:
+        """Says something; while the agent works, it steers. Heard once, however often the line breaks."""
+        return run(self._conversation.send(text, message_id=message_id, by=by))
+
+    def ask(self, text: str, *, by: str = "python") -> Event:
+        """Says something and waits for the end of the agent's turn: its ``turn-end`` event, or the end of it all."""
+        return run(self._conversation.ask(text, by=by))
+
+    def pending(self) -> list[Event]:
+        """The permission requests and questions that wait for somebody."""
+        return run(self._conversation.pending())
+
+    def permit(
+        self, request_id: str, reply: PermissionReply, *, message: str | None = None, by: str = "python"
+    ) -> None:
+        """Decides a permission request; the model reads the message of a rejection."""
+        run(self._conversation.permit(request_id, reply, message=message, by=by))
+
+    def answer(self, request_id: str, answers: list[list[str]] | None, *, by: str = "python") -> None:
+        """Answers a question: one list of labels for each; None declines."""
+        run(self._conversation.answer(request_id, answers, by=by))
+
+    def interrupt(self, text: str | None = None, *, by: str = "python") -> None:
+        """Stops what the agent is doing; with a text it goes on from there."""
+        run(self._conversation.interrupt(text, by=by))
+
+    def set_model(self, model: str, *, by: str = "python") -> None:
+        """provider/model, for what is sent from now on."""
+        run(self._conversation.set_model(model, by=by))
+
+    def close(self) -> ConversationState:
+        """Ends it; what was said and done is kept."""
+        return run(self._conversation.close())
+
+    def reopen(self, *, api_key: str | None = None, by: str = "python") -> ConversationState:
+        """Goes on with its history and its files. Keys are erased at the close: one that it came with is needed again."""
+        return run(self._conversation.reopen(api_key=api_key, by=by))
 
 
 class Group:

@@ -121,9 +121,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened. ``seq`` counts from 1 without gaps; the last one is ``rollout-end``."""
+    """Something that happened. ``seq`` counts from 1 without gaps; a rollout's last one is ``rollout-end``."""
 
     rollout_id: str
+    """Of the rollout, or of the conversation."""
     seq: int
     at: float
     """Milliseconds since the epoch."""
@@ -133,9 +134,10 @@ class Event:
 
     @classmethod
     def from_json(cls, value: Json) -> Event:
-        common = ("rolloutId", "seq", "at", "type")
+        common = ("rolloutId", "conversationId", "seq", "at", "type")
         data = {name: entry for name, entry in value.items() if name not in common}
-        return cls(value["rolloutId"], value["seq"], value["at"], value["type"], data)
+        owner = value["conversationId"] if "conversationId" in value else value["rolloutId"]
+        return cls(owner, value["seq"], value["at"], value["type"], data)
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,10 @@ class Task:
         value = {
             "id": self.id,
             "instruction": self.instruction,
-            "files": _files(self.files),
+            "files": files_to_json(self.files),
             "setup": _commands("setup", self.setup),
             "verify": _commands("verify", self.verify),
-            "tests": _files(self.tests),
+            "tests": files_to_json(self.tests),
             "artifacts": list(self.artifacts),
             "solution": [_step(step) for step in self.solution],
             "clocks": camel_keys(self.clocks),
@@ -167,7 +167,7 @@ def camel(name: str) -> str:
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _files(files: Files) -> list[dict[str, Any]]:
+def files_to_json(files: Files) -> list[dict[str, Any]]:
     if isinstance(files, Mapping):
         return [{"path": path, "content": content} for path, content in files.items()]
     return [file.to_json() if isinstance(file, TaskFile) else dict(file) for file in files]

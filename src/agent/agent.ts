@@ -170,6 +170,12 @@ export interface Conversation extends AsyncDisposable {
 	finish(reason?: string): Promise<void>;
 }
 
+/** A session as OpenCode writes it out and reads it in. */
+export interface SavedSession {
+	info: Record<string, unknown>;
+	messages: AgentMessage[];
+}
+
 /** A booted program that waits for its first prompt. */
 export interface BootedAgent extends AsyncDisposable {
 	/** Pays first-use costs ahead of time, all the more in `directory`. The gateway must be priming this box. */
@@ -180,6 +186,10 @@ export interface BootedAgent extends AsyncDisposable {
 	ping(): Promise<void>;
 	/** A new conversation, or one that goes on with a session the agent remembers. */
 	open(directory: string, options?: { sessionId?: string }): Promise<Conversation>;
+	/** The session as an agent elsewhere could take it in; without those of its sub-agents. */
+	exportSession(directory: string, sessionId: string): Promise<SavedSession>;
+	/** Takes in what an agent elsewhere exported: it can be opened, and goes on under its own id. */
+	importSession(directory: string, session: SavedSession): Promise<void>;
 	logTail(): Promise<string>;
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { RolloutError } from "../errors.ts";
 import type { AgentOptions } from "../model/request.ts";
 import { INSTRUCTION_PATH } from "../model/task.ts";
 import { type BoxProcess, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
@@ -39,6 +40,12 @@ export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: st
 		// Every prompt is a new process: there is nothing to warm up.
 		prime: async () => {},
 		openAhead: async () => {},
+		exportSession: async () => {
+			throw noHistory();
+		},
+		importSession: async () => {
+			throw noHistory();
+		},
 		async ping() {
 			const { exitCode } = await box.exec(["true"], { timeoutMs: PING_MS });
 			if (exitCode !== 0) throw new Error("the box answers no command");
@@ -211,4 +218,8 @@ const NOTHING: Disposable = { [Symbol.dispose]: () => {} };
 
 function unexplained(exitCode: number | null): AgentTrouble {
 	return { code: "UnknownError", message: `opencode run ended with ${exitCode}`, statusCode: null };
+}
+
+function noHistory(): RolloutError {
+	return new RolloutError("agent", "agent_api_error", "the driver run has no history to hand over");
 }

@@ -4,10 +4,45 @@ import { API, IdParams, route } from "./route.ts";
 const tag = "commands";
 const refusals = { 404: "No rollout has this id", 409: "The rollout has ended" };
 
-const by = z.string().min(1).max(100).default("http").describe("Who says it; goes on the record");
-const requestId = z.string().regex(/^[A-Za-z0-9_.-]{1,200}$/);
+export const by = z.string().min(1).max(100).default("http").describe("Who says it; goes on the record");
+export const requestId = z.string().regex(/^[A-Za-z0-9_.-]{1,200}$/);
 
-const Accepted = z.object({ accepted: z.literal(true) }).meta({ id: "Accepted" });
+export const Accepted = z.object({ accepted: z.literal(true) }).meta({ id: "Accepted" });
+
+export const MessageBody = z
+	.strictObject({
+		text: z.string().min(1).max(1_000_000),
+		messageId: z
+			.string()
+			.min(1)
+			.max(200)
+			.optional()
+			.describe("Your own name for it: sent twice under one name, it is heard once"),
+		by,
+	})
+	.meta({ id: "MessageSend" });
+
+export const InterruptBody = z
+	.strictObject({ text: z.string().min(1).max(1_000_000).optional(), by })
+	.meta({ id: "Interrupt" });
+
+export const PermissionBody = z
+	.strictObject({
+		reply: z.enum(["once", "always", "reject"]),
+		message: z.string().max(10_000).optional(),
+		by,
+	})
+	.meta({ id: "PermissionAnswer" });
+
+export const QuestionBody = z
+	.strictObject({
+		answers: z
+			.array(z.array(z.string().max(10_000)).max(100))
+			.max(100)
+			.nullable(),
+		by,
+	})
+	.meta({ id: "QuestionAnswer" });
 
 export const sendMessage = route({
 	name: "sendMessage",
@@ -16,7 +51,7 @@ export const sendMessage = route({
 	tag,
 	summary: "Say something more to a working agent",
 	params: IdParams,
-	body: z.strictObject({ text: z.string().min(1).max(1_000_000), by }).meta({ id: "MessageSend" }),
+	body: MessageBody,
 	reply: Accepted,
 	refusals,
 });
@@ -28,9 +63,7 @@ export const interruptRollout = route({
 	tag,
 	summary: "Stop what the agent is doing; with a text it goes on from there, without one its work is over",
 	params: IdParams,
-	body: z
-		.strictObject({ text: z.string().min(1).max(1_000_000).optional(), by })
-		.meta({ id: "RolloutInterrupt" }),
+	body: InterruptBody,
 	reply: Accepted,
 	refusals,
 });
@@ -42,13 +75,7 @@ export const answerPermission = route({
 	tag,
 	summary: "Answer a permission request",
 	params: IdParams.extend({ requestId }),
-	body: z
-		.strictObject({
-			reply: z.enum(["once", "always", "reject"]),
-			message: z.string().max(10_000).optional(),
-			by,
-		})
-		.meta({ id: "PermissionAnswer" }),
+	body: PermissionBody,
 	reply: Accepted,
 	refusals,
 });
@@ -60,15 +87,7 @@ export const answerQuestion = route({
 	tag,
 	summary: "Answer a question the agent asked; null declines",
 	params: IdParams.extend({ requestId }),
-	body: z
-		.strictObject({
-			answers: z
-				.array(z.array(z.string().max(10_000)).max(100))
-				.max(100)
-				.nullable(),
-			by,
-		})
-		.meta({ id: "QuestionAnswer" }),
+	body: QuestionBody,
 	reply: Accepted,
 	refusals,
 });

@@ -20,6 +20,21 @@ export const EventPage = z
 	.meta({ id: "EventPage" });
 export type EventPage = z.infer<typeof EventPage>;
 
+export const EventQuery = z.object({
+	after: whole(0, Number.MAX_SAFE_INTEGER, 0).describe("The last sequence number already seen"),
+	limit: whole(1, 5000, 1000),
+	wait_s: waitSeconds,
+	format: z.enum(["json", "sse"]).optional().describe("Wins over the Accept header"),
+});
+
+export const EventHeaders = z.object({
+	"last-event-id": z
+		.string()
+		.regex(/^\d{1,15}$/)
+		.optional()
+		.describe("Wins over `after`"),
+});
+
 export const getEvents = route({
 	name: "getEvents",
 	method: "get",
@@ -28,23 +43,24 @@ export const getEvents = route({
 	summary:
 		"What happened, in order. With `Accept: text/event-stream` live until the end event, resuming after `Last-Event-ID`; otherwise a page, waiting up to wait_s for the first event",
 	params: IdParams,
-	query: z.object({
-		after: whole(0, Number.MAX_SAFE_INTEGER, 0).describe("The last sequence number already seen"),
-		limit: whole(1, 5000, 1000),
-		wait_s: waitSeconds,
-		format: z.enum(["json", "sse"]).optional().describe("Wins over the Accept header"),
-	}),
-	headers: z.object({
-		"last-event-id": z
-			.string()
-			.regex(/^\d{1,15}$/)
-			.optional()
-			.describe("Wins over `after`"),
-	}),
+	query: EventQuery,
+	headers: EventHeaders,
 	reply: EventPage,
 	media: { [SSE]: "`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive" },
 	empty: "The rollout is over and there are no events after that one: do not come back for more",
 	refusals: NOT_FOUND,
+});
+
+export const Messages = z.object({
+	rolloutId: z.string(),
+	sessionId: z.string().nullable(),
+	messages: z.array(
+		z.object({
+			info: z.record(z.string(), z.unknown()),
+			parts: z.array(z.record(z.string(), z.unknown())),
+		}),
+	),
+	note: z.string().nullable().describe("Why there is nothing yet"),
 });
 
 export const getMessages = route({
@@ -54,17 +70,7 @@ export const getMessages = route({
 	tag,
 	summary: "The transcript, in OpenCode's own message shape",
 	params: IdParams,
-	reply: z.object({
-		rolloutId: z.string(),
-		sessionId: z.string().nullable(),
-		messages: z.array(
-			z.object({
-				info: z.record(z.string(), z.unknown()),
-				parts: z.array(z.record(z.string(), z.unknown())),
-			}),
-		),
-		note: z.string().nullable().describe("Why there is nothing yet"),
-	}),
+	reply: Messages,
 	refusals: NOT_FOUND,
 });
 

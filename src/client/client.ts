@@ -49,7 +49,9 @@ import {
 } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
+import { conversations } from "./conversations.ts";
 import { type FollowOptions, followEvents } from "./events.ts";
+import { newKey } from "./key.ts";
 import { readNdjson } from "./lines.ts";
 import { type ClientOptions, callRoute, type Input, type Loose, openRoute } from "./request.ts";
 import { type RetryOptions, retried } from "./retry.ts";
@@ -65,6 +67,7 @@ export function createClient(options: ClientOptions) {
 		...rollouts(options),
 		...trace(options),
 		...commands(options),
+		...conversations(options),
 		...groups(options),
 		...machine(options),
 		...credentials(options),
@@ -185,9 +188,4 @@ function credentials(options: ClientOptions) {
 		removeCredential: (label: string, force = false) =>
 			callRoute(options, removeCredential, { params: { label }, query: { force: force ? "true" : "false" } }),
 	};
-}
-
-function newKey(): string {
-	const bytes = crypto.getRandomValues(new Uint8Array(16));
-	return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }

@@ -1,4 +1,6 @@
+import { getConversationEvents } from "../api/conversations.ts";
 import { getEvents, SSE } from "../api/trace.ts";
+import type { ConversationEvent } from "../model/conversation.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import { readLines } from "./lines.ts";
 import { Backoff, pause } from "./pause.ts";
@@ -15,19 +17,40 @@ export interface FollowOptions {
 /** The server speaks at least every 15 s; a line silent for longer is dead, whatever TCP thinks. */
 const SILENCE_MS = 45_000;
 
-/** Every event once and in order, until the end event; lost connections are taken up where they broke. */
-export async function* followEvents(
+export function followEvents(
 	client: ClientOptions,
 	id: string,
 	options: FollowOptions = {},
 ): AsyncGenerator<RolloutEvent> {
+	return followLog<RolloutEvent>(client, getEvents, id, options);
+}
+
+/** Until it is closed; one that is opened again is followed anew. */
+export function followConversation(
+	client: ClientOptions,
+	id: string,
+	options: FollowOptions = {},
+): AsyncGenerator<ConversationEvent> {
+	return followLog<ConversationEvent>(client, getConversationEvents, id, options);
+}
+
+type EventRoute = typeof getEvents | typeof getConversationEvents;
+type Event = RolloutEvent | ConversationEvent;
+
+/** Every event once and in order, until the end; lost connections are taken up where they broke. */
+async function* followLog<E extends Event>(
+	client: ClientOptions,
+	route: EventRoute,
+	id: string,
+	options: FollowOptions,
+): AsyncGenerator<E> {
 	const { signal, giveUpAfterMs = 60_000 } = options;
 	let last = options.after ?? 0;
 	let heardAt = Date.now();
 	const backoff = new Backoff();
 	while (!signal?.aborted) {
 		try {
-			for await (const event of openStream(client, id, last, signal)) {
+			for await (const event of openStream<E>(client, route, id, last, signal)) {
 				if (event.seq <= last) continue;
 				last = event.seq;
 				heardAt = Date.now();
@@ -35,7 +58,7 @@ export async function* followEvents(
 				yield event;
 				if (event.type === "rollout-end") return;
 			}
-			if (await hasEnded(client, id, last, signal)) return;
+			if (await hasEnded(client, route, id, last, signal)) return;
 			heardAt = Date.now();
 		} catch (error) {
 			if (signal?.aborted) return;
@@ -45,18 +68,19 @@ export async function* followEvents(
 	}
 }
 
-async function* openStream(
+async function* openStream<E extends Event>(
 	client: ClientOptions,
+	route: EventRoute,
 	id: string,
 	after: number,
 	signal: AbortSignal | undefined,
-): AsyncGenerator<RolloutEvent> {
+): AsyncGenerator<E> {
 	const dead = new AbortController();
 	const abort = () => dead.abort();
 	signal?.addEventListener("abort", abort);
 	let timer = setTimeout(abort, SILENCE_MS);
 	try {
-		const response = await openRoute(client, getEvents, {
+		const response = await openRoute(client, route, {
 			params: { id },
 			headers: { "last-event-id": String(after) },
 			accept: SSE,
@@ -65,7 +89,7 @@ async function* openStream(
 		for await (const line of readLines(response.body)) {
 			clearTimeout(timer);
 			timer = setTimeout(abort, SILENCE_MS);
-			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as RolloutEvent;
+			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as E;
 		}
 	} finally {
 		clearTimeout(timer);
@@ -76,11 +100,12 @@ async function* openStream(
 /** The stream may also close because the server does; then there is more to come. */
 async function hasEnded(
 	client: ClientOptions,
+	route: EventRoute,
 	id: string,
 	after: number,
 	signal: AbortSignal | undefined,
 ): Promise<boolean> {
-	const response = await openRoute(client, getEvents, { params: { id }, query: { after, limit: 1 }, signal });
+	const response = await openRoute(client, route, { params: { id }, query: { after, limit: 1 }, signal });
 	const { items, done } = (await response.json()) as { items: unknown[]; done: boolean };
 	return done && items.length === 0;
 }

@@ -37,15 +37,19 @@ export class Attendant {
 	readonly #emit: (event: EventBody) => void;
 	readonly #rules: PermissionRule[];
 	readonly #waiting = new Map<string, { ask: Ask; decide: Waiting }>();
+	/** What was said already, as its senders call it. */
+	readonly #heard: Set<string>;
 	readonly #begun = Promise.withResolvers<void>();
+	readonly #listeners = new Set<() => void>();
 	#conversation: Conversation | null = null;
 	/** What people said is obeyed one by one. Never rejects. */
 	#obeying: Promise<void> = Promise.resolve();
 
-	constructor(policy: AttendantPolicy, emit: (event: EventBody) => void) {
+	constructor(policy: AttendantPolicy, emit: (event: EventBody) => void, heard: Iterable<string> = []) {
 		this.#policy = policy;
 		this.#emit = emit;
 		this.#rules = [...policy.rules];
+		this.#heard = new Set(heard);
 	}
 
 	/** Before the first prompt, so that no ask has to wait for it. */
@@ -72,14 +76,30 @@ export class Attendant {
 		this.#begun.resolve();
 	}
 
+	/** Called after each thing that somebody said was passed on. */
+	onHeard(listener: () => void): Disposable {
+		this.#listeners.add(listener);
+		return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+	}
+
 	obey(command: Command): Promise<void> {
 		this.#obeying = this.#obeying
 			.then(() => this.#obeyNow(command))
+			.then(() => {
+				for (const listener of this.#listeners) listener();
+			})
 			.catch((error) => {
 				const text = `${command.type} from ${command.by} did not reach the agent: ${messageOf(error)}`;
 				this.#emit({ type: "note", text });
 			});
 		return this.#obeying;
+	}
+
+	/** Does something while nothing that people say reaches the agent. */
+	async undisturbed(act: () => Promise<void>): Promise<void> {
+		const acting = this.#obeying.then(act);
+		this.#obeying = acting.catch(() => {});
+		await acting;
 	}
 
 	/** Resolves when all that people said so far has been passed on. */
@@ -139,10 +159,12 @@ export class Attendant {
 			await conversation.interrupt();
 			this.#emit({ type: "interrupted", by });
 		}
-		if (command.text === undefined) return;
 		const { text } = command;
+		const id = command.type === "send" ? command.id : undefined;
+		if (text === undefined || (id !== undefined && this.#heard.has(id))) return;
 		const messageId = await conversation.send(text);
-		this.#emit({ type: "message-sent", text, by, messageId });
+		if (id !== undefined) this.#heard.add(id);
+		this.#emit({ type: "message-sent", text, by, messageId, ...(id === undefined ? {} : { id }) });
 	}
 
 	#decided(command: Command & { type: "permission" | "question" }): void {

@@ -152,7 +152,7 @@ async function* selectedIds(
 	const filter = { ...selection, status: "done" as const };
 	let cursor: string | undefined;
 	do {
-		const page = await store.list(filter, { limit: PAGE, order: "oldest", cursor });
+		const page = await store.list({ ...filter, kind: "rollout" }, { limit: PAGE, order: "oldest", cursor });
 		yield* page.items.filter(isWanted).map(({ id }) => id);
 		cursor = page.next ?? undefined;
 	} while (cursor !== undefined);

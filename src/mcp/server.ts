@@ -11,7 +11,7 @@ import type { Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
 import { SERVER_INFO, toListedTool } from "../tools/listed-tool.ts";
 import { toText } from "../tools/result.ts";
-import { openToolbox, type Toolbox } from "../tools/toolbox.ts";
+import { openLiveToolbox, type Toolbox } from "../tools/toolbox.ts";
 import type { Tool, ToolContext } from "../tools/tools.ts";
 
 const INSTRUCTIONS =
@@ -31,7 +31,7 @@ export interface McpServerOptions {
 
 /** An MCP server by the official SDK, ready to be connected to a transport. */
 export function createMcpServer(paddock: Paddock, options: McpServerOptions = {}): Server {
-	const tools = openToolbox(paddock);
+	const tools = openLiveToolbox(paddock);
 	const server = new Server(SERVER_INFO, { capabilities: { tools: {} }, instructions: INSTRUCTIONS });
 	server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: [...tools.values()].map(toListedTool) }));
 	server.setRequestHandler(CallToolRequestSchema, async ({ params }, extra) => {

@@ -7,6 +7,7 @@ const BLOB_NAMES = [
 	"install.log",
 	"verifier.stdout",
 	"verifier.stderr",
+	"state",
 ] as const;
 
 /** The small named results a rollout may leave. Whoever asks for one that nobody writes is told by the compiler. */

@@ -1,6 +1,11 @@
 /** What a watcher may say to a live agent, in a rollout or a conversation. `by` goes on the record. */
 export type Command =
-	| { type: "send"; text: string; by: string }
+	| {
+			type: "send";
+			text: string;
+			by: string /** The sender's own name for it: said once, however often it is sent. */;
+			id?: string | undefined;
+	  }
 	| {
 			type: "permission";
 			requestId: string;

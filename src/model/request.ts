@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { ConversationTerms } from "./conversation.ts";
 import { EndpointSpec } from "./endpoint.ts";
 import { PermissionRule } from "./permission.ts";
 import { Task } from "./task.ts";
@@ -89,5 +90,10 @@ export const RolloutRequest = z
 	.meta({ id: "RolloutRequest" });
 export type RolloutRequest = z.infer<typeof RolloutRequest>;
 
+/** As it is stored: a conversation's request has terms of its own. `keyed`: it came with a key, which is erased at its end. */
+export type StoredRequest = RolloutRequest & {
+	conversation?: (ConversationTerms & { keyed: boolean }) | undefined;
+};
+
 /** All of a request but its task: small, whatever the task's files weigh. */
-export type RolloutTerms = Omit<RolloutRequest, "task">;
+export type RolloutTerms = Omit<StoredRequest, "task">;

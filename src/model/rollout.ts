@@ -3,7 +3,7 @@ import { EndpointSpec } from "./endpoint.ts";
 import { CommandResult, Phase } from "./event.ts";
 import { Failure, Outcome } from "./failure.ts";
 import { Intervention } from "./intervention.ts";
-import { Mode, RolloutRequest, SandboxBackend } from "./request.ts";
+import { Mode, RolloutRequest, SandboxBackend, type StoredRequest } from "./request.ts";
 
 export const RolloutStatus = z.enum(["queued", "running", "done"]).meta({ id: "RolloutStatus" });
 export type RolloutStatus = z.infer<typeof RolloutStatus>;
@@ -69,7 +69,7 @@ export const Rollout = z
 		summary: TraceSummary.nullable(),
 	})
 	.meta({ id: "Rollout" });
-export type Rollout = z.infer<typeof Rollout>;
+export type Rollout = Omit<z.infer<typeof Rollout>, "request"> & { request: StoredRequest };
 
 /** A rollout without the task's content: what lists show. */
 export const RolloutRow = Rollout.omit({ request: true, summary: true })

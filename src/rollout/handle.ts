@@ -1,9 +1,11 @@
 import { messageOf } from "../errors.ts";
 import type { Failure } from "../model/failure.ts";
+import { kindOf } from "../model/id.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Job, JobEnd } from "../queue/queue.ts";
 import { coalesce } from "./coalesce.ts";
 import type { Deps } from "./deps.ts";
+import { host } from "./host.ts";
 import { run } from "./run.ts";
 
 /**
@@ -26,7 +28,10 @@ export async function handle(job: Job, deps: Deps, workerId: string): Promise<Jo
 		return "done";
 	}
 	using stop = watchForAbort(rollout, deps);
-	const end = await run(rollout, deps, AbortSignal.any([stop.signal, job.signal]));
+	const end =
+		kindOf(rollout.id) === "conversation"
+			? await host(rollout, deps, { close: stop.signal, leave: job.signal })
+			: await run(rollout, deps, AbortSignal.any([stop.signal, job.signal]));
 	if (job.signal.aborted && !stop.signal.aborted && end.outcome === "aborted") {
 		// Drained, not aborted: the rollout goes back unharmed.
 		await store.requeue(rollout.id, rollout.attempt, HANDED_BACK, { handedBack: true });

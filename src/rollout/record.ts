@@ -38,7 +38,7 @@ export class RolloutRecord {
 	#pending: EventBody[] = [];
 	#flushing: Promise<void> = Promise.resolve();
 	#phase: { name: Phase; since: number } | null = null;
-	readonly #counts = { calls: 0, promptTokens: 0, completionTokens: 0 };
+	readonly #counts: { calls: number; promptTokens: number; completionTokens: number };
 
 	/** `stop` fires when somebody outside wants the rollout to stop. */
 	constructor(rollout: Rollout, store: Store, agentVersion: string, stop: AbortSignal) {
@@ -46,6 +46,9 @@ export class RolloutRecord {
 		this.#stop = stop;
 		this.#agentVersion = agentVersion;
 		this.#store = store;
+		// A conversation goes on counting where the worker before this one stopped; a new attempt of a rollout is at zero.
+		const { calls, promptTokens, completionTokens } = rollout;
+		this.#counts = { calls, promptTokens, completionTokens };
 	}
 
 	/** Once the end is told, nothing more is: what is left of abandoned work may still try. */

@@ -6,6 +6,7 @@ import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
 import { mountCommands } from "./command-routes.ts";
 import { mountConsole } from "./console.ts";
+import { mountConversations } from "./conversation-routes.ts";
 import { mountCredentials } from "./credential-routes.ts";
 import { docsPage } from "./docs.ts";
 import { mountEvents } from "./event-routes.ts";
@@ -52,6 +53,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountTrace(app, door);
 	mountFiles(app, door);
 	mountCommands(app, door);
+	mountConversations(app, door);
 	mountGroups(app, door);
 	mountMachine(app, door);
 	mountCredentials(app, door);

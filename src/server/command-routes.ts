@@ -6,7 +6,9 @@ import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
 
 export function mountCommands(app: OpenAPIHono, door: HttpDoor): void {
-	mount(app, sendMessage, ({ params, body }) => post(door, params.id, { type: "send", ...body }));
+	mount(app, sendMessage, ({ params, body: { messageId, ...said } }) =>
+		post(door, params.id, { type: "send", ...said, id: messageId }),
+	);
 
 	mount(app, interruptRollout, ({ params, body }) => post(door, params.id, { type: "interrupt", ...body }));
 

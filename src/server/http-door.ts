@@ -22,7 +22,11 @@ export async function requireRow({ paddock }: HttpDoor, id: string): Promise<Rol
 }
 
 /** What a verb found; null is a 404. */
-export function known<T>(found: T | null, what: "rollout" | "group" | "batch", id: string): T {
+export function known<T>(
+	found: T | null,
+	what: "rollout" | "group" | "batch" | "conversation",
+	id: string,
+): T {
 	if (found === null) throw notFound(what, id);
 	return found;
 }

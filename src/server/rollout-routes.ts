@@ -59,15 +59,21 @@ export function oneKey(inHeader: string | undefined, inBody: string | undefined)
 	return inHeader ?? inBody;
 }
 
+/** `name=value` */
+export function toLabel(label: string | undefined): { name: string; value: string } | undefined {
+	if (label === undefined) return undefined;
+	const equals = label.indexOf("=");
+	return { name: label.slice(0, equals), value: label.slice(equals + 1) };
+}
+
 function toFilter(query: Query<typeof listRollouts>): Parameters<Paddock["list"]>[0] {
 	const { status, outcome, task_id, group_id, batch_id, label } = query;
-	const equals = label?.indexOf("=") ?? -1;
 	return {
 		status,
 		outcome,
 		taskId: task_id,
 		groupId: group_id,
 		batchId: batch_id,
-		label: label === undefined ? undefined : { name: label.slice(0, equals), value: label.slice(equals + 1) },
+		label: toLabel(label),
 	};
 }

@@ -1,7 +1,9 @@
 import type { BlobName } from "../model/blob.ts";
 import type { Command } from "../model/command.ts";
+import type { ConversationRow } from "../model/conversation.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
+import type { Kind } from "../model/id.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Announcer } from "./announcer.ts";
 import { AttemptBlobs } from "./bytes/attempt-blobs.ts";
@@ -11,7 +13,7 @@ import { Credentials } from "./credentials.ts";
 import type { Database } from "./database.ts";
 import { readCursor, toPage } from "./page.ts";
 import { Reads } from "./reads.ts";
-import { toRow } from "./rows.ts";
+import { toConversation, toRow } from "./rows.ts";
 import type {
 	AbortHit,
 	AbortTarget,
@@ -84,8 +86,24 @@ export class DatabaseStore implements Store {
 		return toPage(await this.#database.list(filter, page), limit, toRow);
 	}
 
-	counts(): Promise<{ queued: number; running: number; done: number }> {
-		return this.#reads.counts();
+	conversation(id: string): Promise<ConversationRow | null> {
+		return this.#reads.conversation(id);
+	}
+
+	async conversations(
+		filter: Pick<RolloutFilter, "status" | "label">,
+		{ cursor, limit }: Parameters<Store["conversations"]>[1],
+	): Promise<Page<ConversationRow>> {
+		const page = { cursor: readCursor(cursor), oldest: false, limit: limit + 1 };
+		return toPage(
+			await this.#database.list({ ...filter, kind: "conversation" }, page),
+			limit,
+			toConversation,
+		);
+	}
+
+	counts(kind?: Kind): Promise<{ queued: number; running: number; done: number }> {
+		return this.#reads.counts(kind);
 	}
 
 	group(id: string): Promise<GroupSummary | null> {
@@ -127,6 +145,11 @@ export class DatabaseStore implements Store {
 		return (await this.#database.change({ id }, { type: "finish", attempt, end })).length > 0;
 	}
 
+	async reopen(id: string, { by, apiKey }: Parameters<Store["reopen"]>[1]): Promise<boolean> {
+		const sealed = apiKey === undefined ? null : this.#vault.store.seal(apiKey, id);
+		return (await this.#database.change({ id }, { type: "reopen", by, sealed })).length > 0;
+	}
+
 	async requestAbort(target: AbortTarget): Promise<AbortHit[]> {
 		const changed = await this.#database.change(target, { type: "abort" });
 		return changed.map(({ id, attempt, status }) => ({ id, attempt, ended: status === "done" }));
@@ -164,6 +187,10 @@ export class DatabaseStore implements Store {
 
 	getBlob(id: string, name: BlobName): Promise<Buffer | null> {
 		return this.#blobs.get(id, name);
+	}
+
+	lastBlob(id: string, name: BlobName): Promise<Buffer | null> {
+		return this.#blobs.last(id, name);
 	}
 
 	listBlobs(id: string): Promise<BlobName[]> {

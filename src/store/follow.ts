@@ -21,6 +21,7 @@ export async function* follow(
 		for (const event of events) {
 			after = event.seq;
 			yield event;
+			// The end of a conversation may not be its last word: it can be opened again.
 			if (event.type === "rollout-end" || options.signal?.aborted) return;
 		}
 		if (events.length === PAGE) continue;

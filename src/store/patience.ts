@@ -9,7 +9,7 @@ const LONGEST_WAIT_MS = 5_000;
 /** What a running rollout writes, and would be lost for if it were not written. */
 const PATIENT: ReadonlySet<PropertyKey> = new Set<keyof Store>([
 	...(["begin", "patch", "requeue", "finish", "append", "appendTrace", "putBlob"] as const),
-	...(["commands", "dropCommands", "row", "secret"] as const),
+	...(["commands", "dropCommands", "row", "secret", "events", "lastBlob"] as const),
 ]);
 
 /**

@@ -1,5 +1,7 @@
 import type { Command } from "../model/command.ts";
+import type { ConversationRow } from "../model/conversation.ts";
 import type { RolloutEvent } from "../model/event.ts";
+import type { Kind } from "../model/id.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Sql } from "./database.ts";
 import { summarize } from "./group-summary.ts";
@@ -10,6 +12,7 @@ import {
 	type GroupRow,
 	type RolloutColumns,
 	toBatch,
+	toConversation,
 	toEvent,
 	toGroup,
 	toRollout,
@@ -17,6 +20,12 @@ import {
 	type WholeColumns,
 } from "./rows.ts";
 import type { GroupSummary, Page, PostedCommand } from "./store.ts";
+
+interface Counts {
+	queued: number;
+	running: number;
+	done: number;
+}
 
 interface PageOptions {
 	cursor?: string | undefined;
@@ -53,13 +62,31 @@ export class Reads {
 		return row?.attempt ?? null;
 	}
 
-	async counts(): Promise<{ queued: number; running: number; done: number }> {
+	async counts(kind?: Kind): Promise<Counts> {
+		const all = kind === "conversation" ? { queued: 0, running: 0, done: 0 } : await this.#count("");
+		if (kind === undefined) return all;
+		// Few, and found by an index of their own; to count rollouts alone would be to read every row.
+		const conversations = await this.#count("WHERE kind = 'conversation'");
+		if (kind === "conversation") return conversations;
+		for (const status of ["queued", "running", "done"] as const) all[status] -= conversations[status];
+		return all;
+	}
+
+	async #count(where: string): Promise<Counts> {
 		const counts = { queued: 0, running: 0, done: 0 };
-		const rows = await this.#sql.all<{ status: keyof typeof counts; count: number }>(
-			"SELECT status, count(*) AS count FROM rollouts GROUP BY status",
+		const rows = await this.#sql.all<{ status: keyof Counts; count: number }>(
+			`SELECT status, count(*) AS count FROM rollouts ${where} GROUP BY status`,
 		);
 		for (const row of rows) counts[row.status] = row.count;
 		return counts;
+	}
+
+	async conversation(id: string): Promise<ConversationRow | null> {
+		const row = await this.#first<RolloutColumns>(
+			"SELECT r.*, b.terms FROM rollouts r JOIN rollout_bodies b ON b.position = r.position WHERE r.id = ?",
+			id,
+		);
+		return row?.kind === "conversation" ? toConversation(row) : null;
 	}
 
 	async group(id: string): Promise<GroupSummary | null> {

@@ -1,5 +1,7 @@
+import type { ConversationEnd, ConversationRow } from "../model/conversation.ts";
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
+import type { Kind } from "../model/id.ts";
 import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { CredentialRecord, CredentialRow } from "./credential-steps.ts";
@@ -8,6 +10,7 @@ import type { CredentialRecord, CredentialRow } from "./credential-steps.ts";
 export interface RolloutColumns {
 	position: number;
 	id: string;
+	kind: Kind;
 	task_id: string;
 	status: RolloutStatus;
 	phase: Phase;
@@ -23,11 +26,13 @@ export interface RolloutColumns {
 	session_id: string | null;
 	abort_requested: number | boolean;
 	outcome: Outcome | null;
+	closed: ConversationEnd | null;
 	reward: number | null;
 	failure: string | null;
 	calls: number;
 	prompt_tokens: number;
 	completion_tokens: number;
+	last_seq: number;
 	terms: string;
 }
 
@@ -71,6 +76,17 @@ export function toRollout(row: WholeColumns): Rollout {
 		request: { task, ...termsOf(row) },
 		summary: row.summary === null ? null : (JSON.parse(row.summary) as Rollout["summary"]),
 	};
+}
+
+const STATES = { queued: "queued", running: "open", done: "closed" } as const;
+
+export function toConversation(row: RolloutColumns): ConversationRow {
+	const { endpoint, sandbox, mode, priority, labels } = termsOf(row);
+	const { groupId, batchId, taskId, handedBack, abortRequested, outcome, reward, ...state } = stateOf(row);
+	const { status, sandboxId = null, sessionId = null } = state;
+	const { closed, last_seq: lastSeq } = row;
+	const shown = { ...state, status: STATES[status], closed, sandboxId, sessionId, lastSeq };
+	return { ...shown, endpoint, sandbox, mode, priority, labels };
 }
 
 function termsOf(row: RolloutColumns): RolloutTerms {

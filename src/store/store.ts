@@ -1,15 +1,17 @@
 import type { BlobName } from "../model/blob.ts";
 import type { Command } from "../model/command.ts";
+import type { ConversationEnd, ConversationRow } from "../model/conversation.ts";
 import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
-import type { RolloutRequest } from "../model/request.ts";
+import type { Kind } from "../model/id.ts";
+import type { StoredRequest } from "../model/request.ts";
 import type { Batch, Group, Rollout, RolloutRow, RolloutStatus, TraceSummary } from "../model/rollout.ts";
 import type { Credentials } from "./credentials.ts";
 
 /** A rollout to be: the request still may hold the caller's key, which the store seals. */
 export interface NewRollout {
 	id: string;
-	request: RolloutRequest;
+	request: StoredRequest;
 	groupId?: string | undefined;
 	batchId?: string | undefined;
 }
@@ -23,6 +25,8 @@ export interface Submission {
 }
 
 export interface RolloutFilter {
+	/** Both, unless said. */
+	kind?: Kind | undefined;
 	status?: RolloutStatus | undefined;
 	outcome?: Outcome | undefined;
 	taskId?: string | undefined;
@@ -51,6 +55,8 @@ export interface RolloutEnd {
 	reward: number | null;
 	failure: Failure | null;
 	summary: TraceSummary | null;
+	/** Why a conversation is over. */
+	closed?: ConversationEnd | undefined;
 }
 
 export interface PostedCommand {
@@ -98,11 +104,17 @@ export interface Store extends AsyncDisposable {
 	/** With its task, which may weigh megabytes; whoever asks often asks for the row. */
 	get(id: string): Promise<Rollout | null>;
 	row(id: string): Promise<RolloutRow | null>;
+	/** Null for a rollout's id. */
+	conversation(id: string): Promise<ConversationRow | null>;
+	conversations(
+		filter: Pick<RolloutFilter, "status" | "label">,
+		options: { cursor?: string | undefined; limit: number },
+	): Promise<Page<ConversationRow>>;
 	list(
 		filter: RolloutFilter,
 		options: { cursor?: string | undefined; limit: number; order?: "newest" | "oldest" | undefined },
 	): Promise<Page<RolloutRow>>;
-	counts(): Promise<{ queued: number; running: number; done: number }>;
+	counts(kind?: Kind): Promise<{ queued: number; running: number; done: number }>;
 	group(id: string): Promise<GroupSummary | null>;
 	listGroups(options: {
 		batchId?: string | undefined;
@@ -130,6 +142,8 @@ export interface Store extends AsyncDisposable {
 	): Promise<boolean>;
 	/** Ends a rollout once and for all, with its `rollout-end` event as the last one; erases its secret. False if it had ended. */
 	finish(id: string, attempt: number, end: RolloutEnd): Promise<boolean>;
+	/** A conversation that has ended waits for a worker again; false for anything else. The key is sealed anew. */
+	reopen(id: string, options: { by: string; apiKey?: string | undefined }): Promise<boolean>;
 	/** Marks every matching unfinished rollout; queued ones end at once. */
 	requestAbort(target: AbortTarget): Promise<AbortHit[]>;
 
@@ -152,6 +166,8 @@ export interface Store extends AsyncDisposable {
 	/** Small named results. Only the newest attempt's are read. */
 	putBlob(id: string, attempt: number, name: BlobName, data: Uint8Array): Promise<void>;
 	getBlob(id: string, name: BlobName): Promise<Buffer | null>;
+	/** The same, of the newest attempt that left one. */
+	lastBlob(id: string, name: BlobName): Promise<Buffer | null>;
 	listBlobs(id: string): Promise<BlobName[]>;
 
 	/** Leaves a command for whoever runs the rollout, wherever that is. False when it has ended. */

@@ -1,5 +1,6 @@
 import { UsageError } from "../errors.ts";
-import type { RolloutEvent } from "../model/event.ts";
+import type { EventBody, RolloutEvent } from "../model/event.ts";
+import { type Kind, kindOf } from "../model/id.ts";
 import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group } from "../model/rollout.ts";
 import type { Task } from "../model/task.ts";
@@ -11,6 +12,7 @@ import type { SealingKey } from "./vault/seal.ts";
 /** A rollout as it may touch the disk: its terms hold no key, the key is sealed. */
 export interface StoredRollout {
 	id: string;
+	kind: Kind;
 	taskId: string;
 	groupId: string | null;
 	batchId: string | null;
@@ -73,9 +75,14 @@ export function toStored(submission: Submission, key: SealingKey): StoredSubmiss
 	};
 }
 
-/** The first event of each, as it is stored and announced. */
+/** The first event of each, as it is stored … */
+export function firstEvent({ kind, taskId }: StoredRollout): EventBody {
+	return kind === "conversation" ? { type: "conversation-queued" } : { type: "rollout-queued", taskId };
+}
+
+/** … and announced. */
 export function queuedEvents({ rollouts, at }: StoredSubmission): RolloutEvent[] {
-	return rollouts.map(({ id, taskId }) => ({ rolloutId: id, seq: 1, at, type: "rollout-queued", taskId }));
+	return rollouts.map((rollout) => ({ rolloutId: rollout.id, seq: 1, at, ...firstEvent(rollout) }));
 }
 
 /** Refuses a key that was used for something else: its caller would take the first request's rollouts for its own. */
@@ -103,6 +110,7 @@ function toStoredRollout(rollout: NewRollout, taskHash: string, key: SealingKey)
 	const { apiKey, ...endpoint } = { apiKey: undefined, ...terms.endpoint };
 	return {
 		id: rollout.id,
+		kind: kindOf(rollout.id),
 		taskId: task.id,
 		groupId: rollout.groupId ?? null,
 		batchId: rollout.batchId ?? null,

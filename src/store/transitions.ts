@@ -1,5 +1,7 @@
+import type { ConversationEnd } from "../model/conversation.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
+import { kindOf } from "../model/id.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
 import type { RolloutColumns } from "./rows.ts";
 import type { RolloutEnd, RolloutPatch } from "./store.ts";
@@ -24,6 +26,7 @@ export type Step =
 	| { type: "append"; attempt: number; events: EventBody[] }
 	| { type: "requeue"; attempt: number; failure: Failure; handedBack: boolean }
 	| { type: "finish"; attempt: number; end: RolloutEnd }
+	| { type: "reopen"; by: string; sealed: Uint8Array | null }
 	| { type: "abort" }
 	| { type: "post"; command: string };
 
@@ -34,6 +37,7 @@ export interface Transition {
 	events: EventBody[];
 	summary?: string | undefined;
 	command?: string | undefined;
+	sealed?: Uint8Array | undefined;
 }
 
 /** A rollout as a step left it. */
@@ -45,7 +49,7 @@ export interface Change {
 
 /** Null where the rollout has ended, or belongs to another attempt: then the step is refused. */
 export function change(head: Head, step: Step, at: number): Change | null {
-	const transition = head.status === "done" ? null : transitionOf(head, step, at);
+	const transition = isDue(head, step) ? transitionOf(head, step, at) : null;
 	if (transition === null) return null;
 	const events = transition.events.map((event, index) => ({
 		rolloutId: head.id,
@@ -60,6 +64,18 @@ export function change(head: Head, step: Step, at: number): Change | null {
 	};
 }
 
+/** What has ended takes no step but one, and that only if it is a conversation. */
+function isDue({ id, status }: Head, step: Step): boolean {
+	return (
+		(status === "done") === (step.type === "reopen") && (status !== "done" || kindOf(id) === "conversation")
+	);
+}
+
+/** Which rollouts a step is about, as a condition. */
+export function dueFor(step: Step): string {
+	return step.type === "reopen" ? "status = 'done'" : "status <> 'done'";
+}
+
 function transitionOf(head: Head, step: Step, at: number): Transition | null {
 	switch (step.type) {
 		case "begin":
@@ -72,6 +88,8 @@ function transitionOf(head: Head, step: Step, at: number): Transition | null {
 			return isHeld(head, step.attempt) ? requeue(head, step.failure, step.handedBack, at) : null;
 		case "finish":
 			return head.attempt === step.attempt ? end(head, step.end, at) : null;
+		case "reopen":
+			return reopen(head, step.by, step.sealed);
 		case "abort":
 			return abort(head, at);
 		case "post":
@@ -88,12 +106,30 @@ function begin(head: Head, worker: string, at: number): Transition {
 	// The abort was asked for while an attempt ran that died of something else: nobody is left to end it.
 	if (head.abort_requested) return end(head, ABORTED, at);
 	const attempt = head.attempt + 1;
+	const running = { status: "running", phase: "create", attempt, worker, started_at: at } as const;
+	// A conversation goes on: its session and what it has used so far stay.
+	if (kindOf(head.id) === "conversation") {
+		const set = { ...running, sandbox_id: null };
+		return { set, events: [{ type: "conversation-start", attempt, worker }] };
+	}
 	return {
 		set: {
-			...{ status: "running", phase: "create", attempt, worker, started_at: at },
+			...running,
 			...{ sandbox_id: null, session_id: null, calls: 0, prompt_tokens: 0, completion_tokens: 0 },
 		},
 		events: [{ type: "rollout-start", attempt, worker }],
+	};
+}
+
+/** What was tried before counts no more. */
+function reopen(head: Head, by: string, sealed: Uint8Array | null): Transition {
+	return {
+		set: {
+			...{ status: "queued", phase: "queued", worker: null, handed_back: head.attempt },
+			...{ abort_requested: false, finished_at: null, outcome: null, closed: null, failure: null },
+		},
+		events: [{ type: "conversation-reopen", by }],
+		...(sealed === null ? {} : { sealed }),
 	};
 }
 
@@ -115,15 +151,26 @@ function abort(head: Head, at: number): Transition {
 
 const ABORTED: RolloutEnd = { outcome: "aborted", reward: null, failure: null, summary: null };
 
-function end(head: Head, { outcome, reward, failure, summary }: RolloutEnd, at: number): Transition {
+function end(head: Head, ended: RolloutEnd, at: number): Transition {
+	const { outcome, reward, failure, summary } = ended;
+	const closed = kindOf(head.id) === "conversation" ? (ended.closed ?? toClosed(ended)) : null;
+	const { attempt } = head;
 	return {
 		set: {
-			...{ status: "done", phase: "done", finished_at: at, outcome, reward },
+			...{ status: "done", phase: "done", finished_at: at, outcome, reward, closed },
 			failure: failure === null ? null : JSON.stringify(failure),
 		},
-		events: [{ type: "rollout-end", outcome, reward, failure, attempt: head.attempt }],
+		events: [
+			closed === null
+				? { type: "rollout-end", outcome, reward, failure, attempt }
+				: { type: "conversation-end", reason: closed, failure, attempt },
+		],
 		summary: summary === null ? undefined : JSON.stringify(summary),
 	};
+}
+
+function toClosed({ outcome }: RolloutEnd): ConversationEnd {
+	return outcome === "failed" ? "failed" : "asked";
 }
 
 function toColumns(patch: RolloutPatch): Transition["set"] {

@@ -5,7 +5,9 @@ import { finalizeRollout } from "./finalize-rollout.ts";
 import { getMessages } from "./get-messages.ts";
 import { getState } from "./get-state.ts";
 import { runRollout } from "./run-rollout.ts";
+import { startConversation } from "./start-conversation.ts";
 import { startRollout } from "./start-rollout.ts";
+import { answer, closeConversation, interrupt, sendMessage } from "./steer.ts";
 import { subscribeEvents } from "./subscribe-events.ts";
 import type { Tool } from "./tools.ts";
 
@@ -17,9 +19,21 @@ const TOOLS = [
 	...[getState, getMessages, subscribeEvents, abortRollout],
 ];
 
-/** Every tool, by its name. */
+/** Talking to live agents; OpenEnv's callers have an environment to step through, and no use for them. */
+const LIVE_TOOLS = [startConversation, sendMessage, answer, interrupt, closeConversation];
+
+/** What makes rollouts and looks after them, by name. */
 export function openToolbox(paddock: Paddock): Toolbox {
-	return new Map(TOOLS.map((open) => open(paddock)).map((tool) => [tool.name, tool]));
+	return toToolbox(TOOLS, paddock);
+}
+
+/** The same, and live agents. */
+export function openLiveToolbox(paddock: Paddock): Toolbox {
+	return toToolbox([...TOOLS, ...LIVE_TOOLS], paddock);
+}
+
+function toToolbox(tools: ((paddock: Paddock) => Tool)[], paddock: Paddock): Toolbox {
+	return new Map(tools.map((open) => open(paddock)).map((tool) => [tool.name, tool]));
 }
 
 type JsonSchema = { type: "object"; [key: string]: unknown };

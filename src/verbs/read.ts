@@ -1,3 +1,4 @@
+import { kindOf } from "../model/id.ts";
 import type { Batch } from "../model/rollout.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { GroupSummary, Store } from "../store/store.ts";
@@ -7,11 +8,11 @@ import type { BatchSummary, Reading } from "./verbs.ts";
 /** What is known of rollouts, groups and batches. An id that no store could hold is an unknown one. */
 export function reading(store: Store, queue: Queue, queueLimit: number): Reading {
 	return {
-		rollout: async (id) => (isStorable(id) ? await store.get(id) : null),
-		row: async (id) => (isStorable(id) ? await store.row(id) : null),
+		rollout: async (id) => (isRollout(id) ? await store.get(id) : null),
+		row: async (id) => (isRollout(id) ? await store.row(id) : null),
 		async list(filter, page) {
 			requireStorable(filter, "filter");
-			return await store.list(filter, page);
+			return await store.list({ ...filter, kind: "rollout" }, page);
 		},
 		group: async (id) => (isStorable(id) ? await store.group(id) : null),
 		async listGroups(options) {
@@ -24,10 +25,15 @@ export function reading(store: Store, queue: Queue, queueLimit: number): Reading
 		},
 		listBatches: (options) => store.listBatches(options),
 		async status() {
-			const [rollouts, queueDepth] = await Promise.all([store.counts(), queue.depth()]);
+			const [rollouts, queueDepth] = await Promise.all([store.counts("rollout"), queue.depth()]);
 			return { rollouts, queueDepth, queueLimit };
 		},
 	};
+}
+
+/** A conversation is none, though it is stored like one. */
+function isRollout(id: string): boolean {
+	return isStorable(id) && kindOf(id) === "rollout";
 }
 
 async function summarize(store: Store, batch: Batch): Promise<BatchSummary> {

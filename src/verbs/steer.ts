@@ -1,20 +1,22 @@
+import { kindOf } from "../model/id.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
-import type { Reading, Steering } from "./verbs.ts";
+import type { Steering } from "./verbs.ts";
 
 /** A say in what runs, wherever it runs: what is said is stored, and whoever runs the rollout reads it. */
-export function steering(store: Store, queue: Queue, { row }: Pick<Reading, "row">): Steering {
+export function steering(store: Store, queue: Queue): Steering {
 	return {
 		async abort(target) {
 			if (!Object.values(target).every(isStorable)) return [];
+			if ("id" in target && kindOf(target.id) !== "rollout") return [];
 			const hit = (await store.requestAbort(target)).map(({ id }) => id);
 			await queue.cancel(hit);
 			return hit;
 		},
 		async command(id, command) {
 			requireStorable(command, "command");
-			return (await row(id)) !== null && (await store.post(id, command));
+			return isStorable(id) && (await store.post(id, command));
 		},
 	};
 }

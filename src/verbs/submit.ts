@@ -5,19 +5,14 @@ import type { RolloutRequest } from "../model/request.ts";
 import type { Batch, Group } from "../model/rollout.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { NewRollout, Store, Submission } from "../store/store.ts";
-import { Admission } from "./admission.ts";
+import type { Admission } from "./admission.ts";
 import { requireCredentials } from "./credentials.ts";
 import { requireAcceptable, requireModest } from "./request-rules.ts";
 import { requireStorable } from "./storable-text.ts";
 import type { Submitting } from "./verbs.ts";
 
 /** How new rollouts come in: checked, admitted, stored, then queued. Whoever asks, there is no other way. */
-export function submitting(config: Config, store: Store, queue: Queue): Submitting {
-	const admission = new Admission(
-		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
-		config.queueLimit,
-	);
-
+export function submitting(config: Config, store: Store, queue: Queue, admission: Admission): Submitting {
 	async function keep(submission: Submission): ReturnType<Store["submit"]> {
 		const { rollouts, idempotencyKey } = submission;
 		return await admission.admit(rollouts.length, idempotencyKey, async () => {

@@ -5,6 +5,7 @@ import { certify } from "../export/rows.ts";
 import { SampleBuilder } from "../export/samples.ts";
 import type { ModelCall } from "../model/call.ts";
 import { untilTimeout } from "../model/duration.ts";
+import { kindOf } from "../model/id.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Sample } from "../model/sample.ts";
 import { follow } from "../store/follow.ts";
@@ -84,10 +85,15 @@ function callsOf(store: Store, rollout: Pick<Rollout, "id" | "attempt">): AsyncI
 	return readCalls(() => store.readTrace(rollout.id, rollout.attempt));
 }
 
-async function transcriptOf(store: Store, rollout: Rollout): Promise<Transcript> {
-	const stored = await store.getBlob(rollout.id, "transcript.json");
+/** Of the newest attempt that left one: a conversation that is being opened again has its history already. */
+export async function transcriptOf(
+	store: Store,
+	rollout: { id: string; status: string; phase: string; sessionId?: string | null | undefined },
+): Promise<Transcript> {
+	const isConversation = kindOf(rollout.id) === "conversation";
+	const read = isConversation ? store.lastBlob : store.getBlob;
+	const stored = await read.call(store, rollout.id, "transcript.json");
 	const messages = stored === null ? [] : (JSON.parse(stored.toString("utf8")) as AgentMessage[]);
-	const note =
-		messages.length > 0 ? null : `no messages yet: the rollout is ${rollout.status} (${rollout.phase})`;
+	const note = messages.length > 0 ? null : `no messages yet: it is ${rollout.status} (${rollout.phase})`;
 	return { sessionId: rollout.sessionId ?? null, messages, note };
 }

@@ -5,6 +5,12 @@ import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../ex
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Command } from "../model/command.ts";
+import type {
+	ConversationEvent,
+	ConversationRequest,
+	ConversationRow,
+	ConversationState,
+} from "../model/conversation.ts";
 import type { Credential } from "../model/credential.ts";
 import type { DialectName } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
@@ -20,7 +26,15 @@ import type { AbortTarget, GroupSummary, Page, RolloutFilter } from "../store/st
  * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back; there
  * is nothing else to call. Bad input throws UsageError; an unknown id gives null, or nothing.
  */
-export interface Paddock extends Submitting, Reading, Tracing, Steering, Keeping, Machinery, AsyncDisposable {
+export interface Paddock
+	extends Submitting,
+		Reading,
+		Tracing,
+		Conversing,
+		Steering,
+		Keeping,
+		Machinery,
+		AsyncDisposable {
 	readonly config: Config;
 }
 
@@ -91,11 +105,46 @@ export interface Tracing {
 	): Promise<ExportReport>;
 }
 
+/** Live agents, stored and queued like rollouts. An unknown id gives null. */
+export interface Conversing {
+	/** Checked, admitted, stored and queued when it resolves; a worker opens it when it has room. */
+	converse(
+		request: ConversationRequest,
+		options?: { idempotencyKey?: string | undefined; by?: string | undefined },
+	): Promise<ConversationRow>;
+	conversation(id: string): Promise<ConversationRow | null>;
+	conversations(
+		filter: { status?: ConversationState | undefined; label?: { name: string; value: string } | undefined },
+		page: PageOptions,
+	): Promise<Page<ConversationRow>>;
+	/** Every event after `after`, live, until it is closed or the signal fires. */
+	followConversation(
+		id: string,
+		options?: { after?: number | undefined; signal?: AbortSignal | undefined },
+	): AsyncIterable<ConversationEvent>;
+	conversationEvents(id: string, options: EventOptions): Promise<ConversationEventPage | null>;
+	conversationMessages(id: string): Promise<Transcript | null>;
+	/** The asks that wait for somebody, oldest first. */
+	pendingAsks(id: string): Promise<ConversationEvent[] | null>;
+	/** Heard once, however often it is sent under one `messageId`; refused with `conversation_closed`. */
+	sendMessage(
+		id: string,
+		message: { text: string; by?: string | undefined; messageId?: string | undefined },
+	): Promise<{ messageId: string } | null>;
+	/** Closes it soon; harmless to repeat. */
+	closeConversation(id: string): Promise<ConversationRow | null>;
+	/** Queued again, to go on with its history; refused with `conversation_open` unless it is closed. */
+	reopenConversation(
+		id: string,
+		options?: { by?: string | undefined; apiKey?: string | undefined },
+	): Promise<ConversationRow | null>;
+}
+
 /** A say in what runs. */
 export interface Steering {
 	/** The unfinished rollouts that were told to stop. */
 	abort(target: AbortTarget): Promise<string[]>;
-	/** False when the rollout is unknown or has ended. */
+	/** To a rollout or a conversation; false when it is unknown or has ended. */
 	command(id: string, command: Command): Promise<boolean>;
 }
 
@@ -155,6 +204,10 @@ export interface EventPage {
 	next: number;
 	/** The end event is among these or before them. */
 	done: boolean;
+}
+
+export interface ConversationEventPage extends Omit<EventPage, "items"> {
+	items: ConversationEvent[];
 }
 
 export interface Transcript {

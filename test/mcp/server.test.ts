@@ -42,6 +42,11 @@ test("the official client lists every tool with closed, described arguments", as
 		"get_messages",
 		"subscribe_events",
 		"abort_rollout",
+		"start_conversation",
+		"send_message",
+		"answer",
+		"interrupt",
+		"close_conversation",
 	]);
 	for (const tool of tools) {
 		expect(tool.inputSchema.additionalProperties).toBe(false);

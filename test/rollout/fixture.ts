@@ -14,7 +14,7 @@ import type { ReadyDeps } from "../../src/rollout/ready-box.ts";
 import { run } from "../../src/rollout/run.ts";
 import { Turnstile, Turnstiles } from "../../src/rollout/turnstile.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
-import type { Sandbox } from "../../src/sandbox/sandbox.ts";
+import type { Backend, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { RolloutEnd, Store } from "../../src/store/store.ts";
 import { verify } from "../../src/verify/verifier.ts";
@@ -34,7 +34,10 @@ export interface PlayOptions {
 	endpoint?: EndpointSpec;
 }
 
-export async function openStage(agent: Agent): Promise<Stage> {
+export async function openStage(
+	agent: Agent,
+	openBackend: () => Promise<Backend> = openLocalBackend,
+): Promise<Stage> {
 	await using stack = new AsyncDisposableStack();
 	const home = await mkdtemp(join(tmpdir(), "paddock-story-"));
 	stack.defer(() => rm(home, { recursive: true, force: true }));
@@ -42,7 +45,7 @@ export async function openStage(agent: Agent): Promise<Stage> {
 	stack.use(tellIfTestFails(store));
 	const gateway = stack.use(await openGateway());
 	const policies = stack.use(await openPolicyServer());
-	const boxes = stack.use(await openLocalBackend());
+	const boxes = stack.use(await openBackend());
 	const backend = async () => boxes;
 	const ready = { gateway, agent, backend, starts: new Turnstile(2) };
 	const deps: Deps = {
@@ -89,6 +92,8 @@ export function scriptAgent(script: string, change: Partial<BootedAgent> = {}): 
 			openAhead: async () => {},
 			ping: async () => {},
 			open: async (directory) => scriptConversation(box, directory, script),
+			exportSession: async () => ({ info: {}, messages: [] }),
+			importSession: async () => {},
 			logTail: async () => "",
 			[Symbol.asyncDispose]: async () => {},
 			...change,

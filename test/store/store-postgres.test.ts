@@ -9,6 +9,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 import { request, running, submitOne, watchUntil } from "./conformance.ts";
+import { conversationConformance } from "./conformance-conversations.ts";
 import { credentialConformance } from "./conformance-credentials.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
@@ -59,6 +60,7 @@ function openAt(fixture: { postgres: Postgres; schema: string }, home: string): 
 const WITH_KEY = { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "sk-own" };
 
 rolloutConformance("the PostgreSQL store", openFixture);
+conversationConformance("the PostgreSQL store", openFixture);
 eventConformance("the PostgreSQL store", openFixture);
 dataConformance("the PostgreSQL store", openFixture);
 taskConformance("the PostgreSQL store", openFixture);

@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { running } from "./conformance.ts";
+import { conversationConformance } from "./conformance-conversations.ts";
 import { credentialConformance } from "./conformance-credentials.ts";
 import { dataConformance } from "./conformance-data.ts";
 import { eventConformance } from "./conformance-events.ts";
@@ -31,6 +32,7 @@ async function openFixture(): Promise<RestingFixture> {
 }
 
 rolloutConformance("the embedded store", openFixture);
+conversationConformance("the embedded store", openFixture);
 eventConformance("the embedded store", openFixture);
 dataConformance("the embedded store", openFixture);
 taskConformance("the embedded store", openFixture);

@@ -5,10 +5,10 @@ import { toTimerMs } from "../../model/duration.ts";
 import type { AgentOptions } from "../../model/request.ts";
 import { WARM_UP } from "../../model/warm-up.ts";
 import type { BoxProcess, Sandbox } from "../../sandbox/sandbox.ts";
-import type { BootedAgent } from "../agent.ts";
+import type { BootedAgent, SavedSession } from "../agent.ts";
 import { readLines } from "../lines.ts";
 import { LogTail } from "../log-tail.ts";
-import { agentEnvironment, agentFiles } from "../opencode-config.ts";
+import { agentEnvironment, agentFiles, serverEnvironment } from "../opencode-config.ts";
 import { whenAborted } from "../stopped.ts";
 import { placeInBox, ServeClient } from "./client.ts";
 import { ServeConversation } from "./conversation.ts";
@@ -131,6 +131,31 @@ class ServeAgent implements BootedAgent {
 			return await this.#open(directory, sessionId);
 		this.#ahead = null;
 		return ahead.conversation;
+	}
+
+	async exportSession(directory: string, sessionId: string): Promise<SavedSession> {
+		const client = this.#client(directory);
+		try {
+			return { info: await client.sessionInfo(sessionId), messages: await client.messages(sessionId) };
+		} finally {
+			client.close();
+		}
+	}
+
+	/** A second process puts it into the database that the server reads: there is no other way in. */
+	async importSession(directory: string, session: SavedSession): Promise<void> {
+		const { box } = this.#parts;
+		const file = `${box.home}/.cache/opencode/import.json`;
+		await box.writeFile(file, JSON.stringify(session));
+		const { exitCode, stderr } = await box.exec([box.agentBinary, "import", file], {
+			cwd: directory,
+			env: serverEnvironment(box.home, ""),
+			timeoutMs: BOOT_LIMIT_MS,
+		});
+		await box.exec(["rm", "-f", file]);
+		if (exitCode === 0) return;
+		const message = `opencode import ended with ${exitCode}: ${stderr.slice(-500)}`;
+		throw new RolloutError("agent", "history_refused", message, { retryable: true });
 	}
 
 	async logTail(): Promise<string> {

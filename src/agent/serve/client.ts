@@ -101,6 +101,11 @@ export class ServeClient {
 		};
 	}
 
+	/** All that the server says of it. */
+	async sessionInfo(id: string): Promise<Record<string, unknown>> {
+		return (await this.#ask("GET", `/session/${id}`)) as Record<string, unknown>;
+	}
+
 	async children(id: string): Promise<string[]> {
 		const list = await this.#list(`/session/${id}/children`);
 		return list.flatMap((child) => (isAgentId(child.id) ? [child.id] : []));

@@ -23,6 +23,14 @@ export class AttemptBlobs {
 		return attempt === null ? null : await this.#bytes.getBlob(id, `${attempt}.${name}`);
 	}
 
+	async last(id: string, name: BlobName): Promise<Buffer | null> {
+		const attempts = (await this.#bytes.listBlobs(id))
+			.filter((stored) => stored.endsWith(`.${name}`))
+			.map((stored) => Number(stored.slice(0, -name.length - 1)))
+			.filter(Number.isInteger);
+		return attempts.length === 0 ? null : await this.#bytes.getBlob(id, `${Math.max(...attempts)}.${name}`);
+	}
+
 	async list(id: string): Promise<BlobName[]> {
 		const prefix = `${await this.#attemptOf(id)}.`;
 		const names = await this.#bytes.listBlobs(id);

@@ -20,7 +20,10 @@ export function listRows(
 	];
 	const asked = conditions.filter((condition): condition is [string, SqlValue] => condition[1] !== undefined);
 	const from = filter.label ? "rollouts r JOIN labels l ON l.position = r.position" : "rollouts r";
-	const where = asked.length > 0 ? `WHERE ${asked.map(([condition]) => condition).join(" AND ")}` : "";
+	// Written out: only so is the index of conversations found.
+	const ofKind = filter.kind === undefined ? [] : [`r.kind = '${filter.kind}'`];
+	const all = [...ofKind, ...asked.map(([condition]) => condition)];
+	const where = all.length > 0 ? `WHERE ${all.join(" AND ")}` : "";
 	const order = `ORDER BY r.position ${page.oldest ? "ASC" : "DESC"}`;
 	// The body is joined last, for the page alone.
 	return sql.all<RolloutColumns>(

@@ -6,6 +6,7 @@ const SCHEMA = `
 	CREATE TABLE rollouts (
 		position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 		id text NOT NULL UNIQUE,
+		kind text NOT NULL,
 		task_id text NOT NULL,
 		status text NOT NULL,
 		phase text NOT NULL,
@@ -21,6 +22,7 @@ const SCHEMA = `
 		session_id text,
 		abort_requested boolean NOT NULL DEFAULT false,
 		outcome text,
+		closed text,
 		reward double precision,
 		failure text,
 		calls integer NOT NULL DEFAULT 0,
@@ -30,6 +32,7 @@ const SCHEMA = `
 		revision integer NOT NULL DEFAULT 0
 	) WITH (fillfactor = 70);
 	CREATE INDEX rollouts_status ON rollouts (status, position);
+	CREATE INDEX rollouts_conversations ON rollouts (position) WHERE kind = 'conversation';
 	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
 	CREATE INDEX rollouts_task ON rollouts (task_id, position);
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;

@@ -1,5 +1,6 @@
 import type pg from "pg";
 import {
+	firstEvent,
 	type StoredSubmission,
 	type SubmissionRow,
 	type Submitted,
@@ -76,10 +77,10 @@ async function insertTasks(client: pg.PoolClient, { tasks }: StoredSubmission): 
 
 async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSubmission): Promise<void> {
 	const { rows } = await client.query<{ id: string; position: number }>(
-		`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision)
-		SELECT id, task_id, 'queued', 'queued', group_id, batch_id, $5, 1, 1
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
-			WITH ORDINALITY AS given (id, task_id, group_id, batch_id, place) ORDER BY place
+		`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision, kind)
+		SELECT id, task_id, 'queued', 'queued', group_id, batch_id, $5, 1, 1, kind
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $6::text[])
+			WITH ORDINALITY AS given (id, task_id, group_id, batch_id, kind, place) ORDER BY place
 		RETURNING id, position`,
 		[
 			rollouts.map((rollout) => rollout.id),
@@ -87,6 +88,7 @@ async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSub
 			rollouts.map((rollout) => rollout.groupId),
 			rollouts.map((rollout) => rollout.batchId),
 			at,
+			rollouts.map((rollout) => rollout.kind),
 		],
 	);
 	const positions = new Map(rows.map((row) => [row.id, row.position]));
@@ -103,7 +105,7 @@ async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSub
 		"INSERT INTO events (rollout, seq, at, body) SELECT position, 1, $3, body FROM unnest($1::bigint[], $2::text[]) AS given (position, body)",
 		[
 			placed.map((rollout) => rollout.position),
-			placed.map(({ taskId }) => JSON.stringify({ type: "rollout-queued", taskId })),
+			placed.map((rollout) => JSON.stringify(firstEvent(rollout))),
 			at,
 		],
 	);

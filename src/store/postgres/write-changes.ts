@@ -78,6 +78,10 @@ async function keepBodies(client: pg.PoolClient, changes: Change[]): Promise<voi
 			const keep = "UPDATE rollout_bodies SET summary = $2 WHERE position = $1";
 			await client.query(keep, [head.position, transition.summary]);
 		}
+		if (transition.sealed !== undefined) {
+			const seal = "INSERT INTO secrets (rollout_id, sealed) VALUES ($1, $2)";
+			await client.query(seal, [head.id, Buffer.from(transition.sealed)]);
+		}
 		if (transition.command !== undefined) {
 			const post = "INSERT INTO commands (rollout_id, body) VALUES ($1, $2)";
 			await client.query(post, [head.id, transition.command]);

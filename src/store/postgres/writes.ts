@@ -5,7 +5,7 @@ import { GroupCommit } from "../bytes/group-commit.ts";
 import { Reads } from "../reads.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
-import { type Change, change, HEAD, type Head, type Step } from "../transitions.ts";
+import { type Change, change, dueFor, HEAD, type Head, type Step } from "../transitions.ts";
 import { ask, sqlOn } from "./connection.ts";
 import { submit } from "./submit.ts";
 import { transact } from "./transact.ts";
@@ -63,7 +63,7 @@ export class PostgresWrites {
 
 	async #changeIn(client: pg.PoolClient, target: AbortTarget, step: Step): Promise<Changed[]> {
 		const at = Date.now();
-		const heads = await lock(client, columnOf(target), Object.values(target));
+		const heads = await lock(client, columnOf(target), Object.values(target), dueFor(step));
 		const changes = heads.flatMap((head) => change(head, step, at) ?? []);
 		return await writeChanges(client, this.#channel, changes);
 	}
@@ -71,7 +71,8 @@ export class PostgresWrites {
 	async #appendAll(appends: Append[]): Promise<Changed[][]> {
 		return await transact(this.#pool, async (client) => {
 			const at = Date.now();
-			const locked = await lock(client, "id", [...new Set(appends.map(({ id }) => id))]);
+			const ids = [...new Set(appends.map(({ id }) => id))];
+			const locked = await lock(client, "id", ids, dueFor(appends[0]!.step));
 			const heads = new Map(locked.map((head) => [head.id, head]));
 			const changes = appends.map(({ id, step }) => {
 				const head = heads.get(id);
@@ -95,9 +96,9 @@ function columnOf(target: AbortTarget): "id" | "group_id" | "batch_id" {
 }
 
 /** In order of position: two changes of many rollouts wait for each other and never deadlock. */
-async function lock(client: pg.PoolClient, column: string, values: string[]): Promise<Head[]> {
+async function lock(client: pg.PoolClient, column: string, values: string[], due: string): Promise<Head[]> {
 	const { rows } = await client.query<Head>(
-		`SELECT ${HEAD} FROM rollouts WHERE ${column} = ANY($1) AND status <> 'done' ORDER BY position FOR UPDATE`,
+		`SELECT ${HEAD} FROM rollouts WHERE ${column} = ANY($1) AND ${due} ORDER BY position FOR UPDATE`,
 		[values],
 	);
 	return rows;

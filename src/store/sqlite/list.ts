@@ -39,6 +39,8 @@ export function listRows(
 		? "l.name = ? AND l.value = ?"
 		: "EXISTS (SELECT 1 FROM labels l WHERE l.name = ? AND l.value = ? AND l.position = r.position)";
 	const where = [
+		// Written out: only so is the index of conversations found.
+		...(filter.kind === undefined ? [] : [`r.kind = '${filter.kind}'`]),
 		...(filter.label ? [labelled] : []),
 		// The plus keeps SQLite from following that column's index.
 		...conditions.map((condition) => `${leader && condition !== leader ? "+" : ""}r.${condition.column} = ?`),

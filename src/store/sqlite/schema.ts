@@ -10,6 +10,7 @@ const SCHEMA = `
 	CREATE TABLE rollouts (
 		position INTEGER PRIMARY KEY AUTOINCREMENT,
 		id TEXT NOT NULL UNIQUE,
+		kind TEXT NOT NULL,
 		task_id TEXT NOT NULL,
 		status TEXT NOT NULL,
 		phase TEXT NOT NULL,
@@ -25,6 +26,7 @@ const SCHEMA = `
 		session_id TEXT,
 		abort_requested INTEGER NOT NULL DEFAULT 0,
 		outcome TEXT,
+		closed TEXT,
 		reward REAL,
 		failure TEXT,
 		calls INTEGER NOT NULL DEFAULT 0,
@@ -34,6 +36,7 @@ const SCHEMA = `
 		revision INTEGER NOT NULL DEFAULT 0
 	) STRICT;
 	CREATE INDEX rollouts_status ON rollouts (status, position);
+	CREATE INDEX rollouts_conversations ON rollouts (position) WHERE kind = 'conversation';
 	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
 	CREATE INDEX rollouts_task ON rollouts (task_id, position);
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;

@@ -1,6 +1,6 @@
-import type { EventBody } from "../../model/event.ts";
 import type { Batch, Group } from "../../model/rollout.ts";
 import {
+	firstEvent,
 	type StoredRollout,
 	type StoredSubmission,
 	type SubmissionRow,
@@ -69,9 +69,10 @@ function insertBatch(sql: Statements, batch: Batch): void {
 
 function insertRollout(sql: Statements, rollout: StoredRollout, at: number): void {
 	const row = sql.get<{ position: number }>(
-		`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision)
-		VALUES (?, ?, 'queued', 'queued', ?, ?, ?, 1, 1) RETURNING position`,
+		`INSERT INTO rollouts (id, kind, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision)
+		VALUES (?, ?, ?, 'queued', 'queued', ?, ?, ?, 1, 1) RETURNING position`,
 		rollout.id,
+		rollout.kind,
 		rollout.taskId,
 		rollout.groupId,
 		rollout.batchId,
@@ -84,12 +85,11 @@ function insertRollout(sql: Statements, rollout: StoredRollout, at: number): voi
 		rollout.terms,
 		rollout.taskHash,
 	);
-	const event: EventBody = { type: "rollout-queued", taskId: rollout.taskId };
 	sql.run(
 		"INSERT INTO events (rollout, seq, at, body) VALUES (?, 1, ?, ?)",
 		position,
 		at,
-		JSON.stringify(event),
+		JSON.stringify(firstEvent(rollout)),
 	);
 	for (const [name, value] of rollout.labels) {
 		sql.run("INSERT INTO labels (name, value, position) VALUES (?, ?, ?)", name, value, position);

@@ -5,7 +5,7 @@ import { keyName } from "../credentials.ts";
 import { type CredentialColumns, toCredentialRow } from "../rows.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
-import { type Change, change, HEAD, type Head, type Step } from "../transitions.ts";
+import { type Change, change, dueFor, HEAD, type Head, type Step } from "../transitions.ts";
 import type { Statements } from "./statements.ts";
 import { submit } from "./submit.ts";
 
@@ -25,7 +25,7 @@ export class SqliteWrites {
 	}
 
 	change(target: AbortTarget, step: Step, at: number): Changed[] {
-		return this.#heads(target).flatMap((head) => {
+		return this.#heads(target, dueFor(step)).flatMap((head) => {
 			const changed = change(head, step, at);
 			return changed === null ? [] : this.#write(changed, at);
 		});
@@ -54,10 +54,10 @@ export class SqliteWrites {
 		return decision;
 	}
 
-	#heads(target: AbortTarget): Head[] {
+	#heads(target: AbortTarget, due: string): Head[] {
 		const select = (column: string, value: string) =>
 			this.#sql.all<Head>(
-				`SELECT ${HEAD} FROM rollouts WHERE ${column} = ? AND status <> 'done' ORDER BY position`,
+				`SELECT ${HEAD} FROM rollouts WHERE ${column} = ? AND ${due} ORDER BY position`,
 				value,
 			);
 		if ("id" in target) return select("id", target.id);
@@ -84,6 +84,9 @@ export class SqliteWrites {
 		}
 		if (transition.command !== undefined) {
 			this.#sql.run("INSERT INTO commands (rollout_id, body) VALUES (?, ?)", id, transition.command);
+		}
+		if (transition.sealed !== undefined) {
+			this.#sql.run("INSERT INTO secrets (rollout_id, sealed) VALUES (?, ?)", id, transition.sealed);
 		}
 		if (status === "done") {
 			this.#sql.run("DELETE FROM secrets WHERE rollout_id = ?", id);

@@ -1,0 +1,22 @@
+import type { Conversation } from "../agent/agent.ts";
+import { within } from "../errors.ts";
+import { WORKDIR } from "../model/task.ts";
+import { pathIn } from "../sandbox/sandbox.ts";
+import type { HaltSwitch } from "./halt.ts";
+import type { ReadyBox } from "./ready-box.ts";
+
+/** Null when it had to stop before the agent could be talked to. */
+export async function openConversation(
+	ready: ReadyBox,
+	halt: HaltSwitch,
+	options: { sessionId?: string } = {},
+): Promise<Conversation | null> {
+	const directory = pathIn(ready.box, WORKDIR);
+	const opening = within("agent", "agent_start_failed", () => ready.agent.open(directory, options), {
+		retryable: true,
+	});
+	const conversation = await Promise.race([opening, halt.halted]);
+	// One that opens all the same is let go; why one did not no longer matters.
+	if (conversation === null) opening.then((late) => late[Symbol.asyncDispose]()).catch(() => {});
+	return conversation;
+}

@@ -1,0 +1,50 @@
+import type { Store } from "../store/store.ts";
+import { type State, unpackState } from "./state.ts";
+
+const PAGE = 1_000;
+
+/** What a worker has to know of a conversation that another one hosted before. */
+export interface Past {
+	/** Null for one that has never finished a turn. */
+	state: State | null;
+	/** What was said to an agent that has forgotten it, in order. */
+	unheard: SaidMessage[];
+	/** What was said, as its senders call it. */
+	heard: string[];
+	/** When it was opened, or opened again; null for one that never was. */
+	openedAt: number | null;
+	/** provider/model, where somebody chose one. */
+	model: string | null;
+}
+
+export interface SaidMessage {
+	text: string;
+	by: string;
+	messageId: string;
+	id: string | undefined;
+}
+
+/** The event log and the saved state say together where it stopped. */
+export async function recall(store: Store, id: string): Promise<Past> {
+	const saved = await store.lastBlob(id, "state");
+	const state = saved === null ? null : await unpackState(saved);
+	const known = new Set(state?.session.messages.map(({ info }) => info.id));
+	const past: Past = { state, unheard: [], heard: [], openedAt: null, model: null };
+	for (let after = 0; ; ) {
+		const events = await store.events(id, { after, limit: PAGE });
+		for (const event of events) {
+			if (event.type === "conversation-reopen") past.openedAt = null;
+			if (event.type === "conversation-start") past.openedAt ??= event.at;
+			if (event.type === "model-set") past.model = event.model;
+			// Whoever interrupted it wants none of that again.
+			if (event.type === "interrupted" || event.type === "conversation-end") past.unheard = [];
+			if (event.type !== "message-sent" || event.messageId === undefined) continue;
+			const { text, by, messageId, id: name } = event;
+			if (name !== undefined) past.heard.push(name);
+			past.unheard = past.unheard.filter((message) => message.messageId !== messageId);
+			if (!known.has(messageId)) past.unheard.push({ text, by, messageId, id: name });
+		}
+		after = events.at(-1)?.seq ?? after;
+		if (events.length < PAGE) return past;
+	}
+}

@@ -1,0 +1,199 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { CloseReason, Conversation } from "../agent/agent.ts";
+import type { Attendant } from "../conversation/attendant.ts";
+import { messageOf, within } from "../errors.ts";
+import type { ConversationEnd, ConversationTerms } from "../model/conversation.ts";
+import { toTimerMs } from "../model/duration.ts";
+import type { Failure } from "../model/failure.ts";
+import type { Rollout } from "../model/rollout.ts";
+import { shorten } from "../model/shorten.ts";
+import { attend } from "./attend.ts";
+import type { Deps } from "./deps.ts";
+import { castEndpoint } from "./endpoint.ts";
+import { keepEvidence } from "./evidence.ts";
+import { type Halt, HaltSwitch } from "./halt.ts";
+import { openConversation } from "./open-conversation.ts";
+import { BOX_LOST, CREDENTIAL_LOST, openTap } from "./open-tap.ts";
+import type { ReadyBox } from "./ready-box.ts";
+import type { Past } from "./recall.ts";
+import type { RolloutRecord } from "./record.ts";
+import { giveState, packState, takeState } from "./state.ts";
+import { Transcript } from "./transcript.ts";
+
+/** How a conversation ended, here; null when it goes on elsewhere. */
+export interface TalkEnd {
+	closed: ConversationEnd | null;
+	failure: Failure | null;
+}
+
+/** After an interrupt OpenCode kills its tools and reports idle; this long it may take. */
+const INTERRUPT_GRACE_MS = 5_000;
+
+/**
+ * Keeps the agent open and lets people talk to it, turn after turn, until it is closed, too long idle, or too old. After each
+ * turn what was said and done is saved, so that another worker can go on from there.
+ */
+export async function talk(
+	rollout: Rollout,
+	past: Past,
+	ready: ReadyBox,
+	deps: Deps,
+	record: RolloutRecord,
+	signals: { close: AbortSignal; leave: AbortSignal },
+): Promise<TalkEnd> {
+	const terms = rollout.request.conversation!;
+	const halt = new HaltSwitch();
+	await using cast = await castEndpoint(rollout, deps);
+	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signals.leave);
+	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);
+	void halt.halted.then(() => tap.revoke());
+	using _leave = halt.on(signals.leave, { type: "aborted" });
+	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
+	using _clock = halt.on(AbortSignal.timeout(restOfLife(terms, past)), { type: "timeout" });
+	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
+
+	if (past.state !== null) await restore(ready, past, record);
+	const sessionId = past.state?.session.info.id;
+	await using conversation = await openConversation(
+		ready,
+		halt,
+		typeof sessionId === "string" ? { sessionId } : {},
+	);
+	if (conversation === null) return toEnd(halt.reason);
+	const transcript = new Transcript(rollout, deps.store);
+	using attending = attend(rollout, conversation, transcript, deps, record, { heard: past.heard });
+	using _turns = tellTurns(conversation, record);
+	await sayAgain(conversation, past, record);
+	record.phase("agent");
+	attending.attendant.begun();
+	const keep = () => keepState(rollout, ready, conversation, deps, record);
+	const end = await takeTurns(conversation, attending.attendant, terms, halt, signals.close, keep);
+	await keepEvidence(rollout, ready, conversation, transcript, record);
+	return end;
+}
+
+/** Lives on from the moment it was opened, whoever hosts it. */
+function restOfLife({ lifetimeS }: ConversationTerms, { openedAt }: Past): number {
+	const agedMs = openedAt === null ? 0 : Date.now() - openedAt;
+	return toTimerMs(Math.max(1, lifetimeS * 1000 - agedMs));
+}
+
+async function restore(ready: ReadyBox, { state }: Past, record: RolloutRecord): Promise<void> {
+	if (state === null) return;
+	await within("sandbox", "restore_failed", () => giveState(ready, state), { retryable: true });
+	if (state.workdir === null) record.note("the files were too large to be kept: only what was said is back");
+	record.emit({ type: "state-restored", messages: state.session.messages.length });
+}
+
+function tellTurns(conversation: Conversation, record: RolloutRecord): Disposable {
+	return conversation.subscribe((event) => {
+		if (event.type !== "turn-end") return;
+		const { messageId, ended, text, error } = event.turn;
+		const told = error && { code: error.code, message: error.message };
+		const turn = shorten({ messageId, ended, text, error: told });
+		record.emit({
+			type: "turn-end",
+			...(turn as { messageId: string; ended: "answered"; text: string; error: null }),
+		});
+	});
+}
+
+/** What the worker before this one was told, and its agent took to the grave. */
+async function sayAgain(conversation: Conversation, past: Past, record: RolloutRecord): Promise<void> {
+	if (past.model !== null) conversation.setModel(past.model);
+	for (const { text, by, messageId, id } of past.unheard) {
+		await conversation.send(text, { ids: { messageId, partId: `prt_${messageId.slice(4)}` } });
+		record.emit({
+			type: "message-sent",
+			text,
+			by,
+			messageId,
+			again: true,
+			...(id === undefined ? {} : { id }),
+		});
+	}
+}
+
+async function takeTurns(
+	conversation: Conversation,
+	attendant: Attendant,
+	{ idleS }: ConversationTerms,
+	halt: HaltSwitch,
+	close: AbortSignal,
+	keep: () => Promise<void>,
+): Promise<TalkEnd> {
+	const seen = { turns: 0, kept: 0, crash: null as CloseReason | null };
+	let stirred = Promise.withResolvers<"stirred">();
+	using _listening = conversation.subscribe((event) => {
+		if (event.type === "turn-end") seen.turns += 1;
+		if (event.type === "closed") seen.crash = event.reason;
+		if (event.type === "closed" || event.type === "turn-end") stirred.resolve("stirred");
+	});
+	using _hearing = attendant.onHeard(() => stirred.resolve("stirred"));
+	const asked = fired(close).then(() => "close" as const);
+	const halted = halt.halted.then(() => "halted" as const);
+	for (;;) {
+		stirred = Promise.withResolvers();
+		const settled = conversation.settled().then(() => "settled" as const);
+		const first = await Promise.race([settled, asked, halted]);
+		if (seen.crash !== null) return crashed(seen.crash);
+		const end = first === "settled" ? null : first === "close" ? ASKED : toEnd(halt.reason);
+		if (end !== null && (end.closed === null || end.failure !== null)) return end;
+		if (end !== null) await interrupt(conversation);
+		if (seen.turns > seen.kept) {
+			seen.kept = seen.turns;
+			await attendant.undisturbed(keep);
+		}
+		if (end !== null) return end;
+		if (conversation.pending) continue;
+		const idle = new AbortController();
+		const late = delay(toTimerMs(idleS * 1000), "idle" as const, { signal: idle.signal }).catch(() => null);
+		const next = await Promise.race([stirred.promise, asked, halted, late]);
+		idle.abort();
+		if (next === "idle") return { closed: "idle", failure: null };
+	}
+}
+
+async function interrupt(conversation: Conversation): Promise<void> {
+	await Promise.race([conversation.interrupt(), delay(INTERRUPT_GRACE_MS, undefined, { ref: false })]);
+}
+
+/** Nobody who talks to it waits for more than this; and what cannot be kept is said. */
+async function keepState(
+	rollout: Rollout,
+	ready: ReadyBox,
+	conversation: Conversation,
+	deps: Deps,
+	record: RolloutRecord,
+): Promise<void> {
+	// Somebody was quicker: it is kept after that turn.
+	if (conversation.pending || conversation.sessionId === null) return;
+	try {
+		const state = await packState(await takeState(ready, conversation.sessionId));
+		await deps.store.putBlob(rollout.id, rollout.attempt, "state", state);
+		record.emit({ type: "state-saved", sizeBytes: state.length });
+	} catch (error) {
+		record.note(`what was said and done could not be kept: ${messageOf(error)}`);
+	}
+}
+
+function crashed({ code, message }: CloseReason): TalkEnd {
+	if (code === "asked") return ASKED;
+	return { closed: "failed", failure: { boundary: "agent", code, message, retryable: true } };
+}
+
+const ASKED: TalkEnd = { closed: "asked", failure: null };
+
+function toEnd(halt: Halt | null): TalkEnd {
+	if (halt?.type === "failure") return { closed: "failed", failure: halt.failure };
+	if (halt?.type === "timeout") return { closed: "lifetime", failure: null };
+	if (halt?.type === "budget") return { closed: "budget", failure: null };
+	return { closed: null, failure: null };
+}
+
+function fired(signal: AbortSignal): Promise<void> {
+	return new Promise((resolve) => {
+		if (signal.aborted) resolve();
+		signal.addEventListener("abort", () => resolve(), { once: true });
+	});
+}

@@ -1,0 +1,141 @@
+import type { Config } from "../config.ts";
+import { UsageError } from "../errors.ts";
+import { type ConversationEvent, type ConversationRequest, toRequest } from "../model/conversation.ts";
+import { untilTimeout } from "../model/duration.ts";
+import type { RolloutEvent } from "../model/event.ts";
+import { newConversationId, newId } from "../model/id.ts";
+import type { Queue } from "../queue/queue.ts";
+import { follow } from "../store/follow.ts";
+import type { Store } from "../store/store.ts";
+import type { Admission } from "./admission.ts";
+import { requireCredentials } from "./credentials.ts";
+import { requireAcceptable } from "./request-rules.ts";
+import { isStorable, requireStorable } from "./storable-text.ts";
+import { transcriptOf } from "./trace.ts";
+import type { Conversing } from "./verbs.ts";
+
+const PAGE = 1_000;
+
+/** Live agents that are stored and queued like rollouts, and hosted by the same workers. */
+export function conversing(config: Config, store: Store, queue: Queue, admission: Admission): Conversing {
+	const find = async (id: string) => (isStorable(id) ? await store.conversation(id) : null);
+
+	async function enqueue(id: string, priority: number): Promise<void> {
+		await queue.enqueue([{ rolloutId: id, priority }]);
+	}
+
+	return {
+		async converse(asked, { idempotencyKey, by = "caller" } = {}) {
+			requireStorable({ asked, idempotencyKey, by }, "request");
+			const { request, terms } = toRequest(asked);
+			requireTalkative(asked);
+			requireAcceptable(request, config);
+			await requireCredentials([request], store);
+			const { endpoint } = request;
+			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;
+			const stored = { id: newConversationId(), request: { ...request, conversation: { ...terms, keyed } } };
+			const row = await admission.admit(1, idempotencyKey, async () => {
+				const { rollouts } = await store.submit({ rollouts: [stored], idempotencyKey });
+				const { id, status, priority } = rollouts[0]!;
+				// Said under one name, so that a repeat of the whole request says it once.
+				if (asked.text !== undefined)
+					await store.post(id, { type: "send", text: asked.text, by, id: "opening" });
+				if (status !== "done") await enqueue(id, priority);
+				return (await store.conversation(id))!;
+			});
+			return row;
+		},
+		conversation: find,
+		async conversations({ status, label }, page) {
+			requireStorable(label, "filter");
+			const stored = status && ({ queued: "queued", open: "running", closed: "done" } as const)[status];
+			return await store.conversations({ status: stored, label }, page);
+		},
+		async *followConversation(id, options) {
+			if ((await find(id)) === null) return;
+			for await (const event of follow(store, id, options)) yield toTold(event);
+		},
+		async conversationEvents(id, { after, limit, waitMs = 0, signal }) {
+			if ((await find(id)) === null) return null;
+			if (waitMs > 0) {
+				const until = untilTimeout(waitMs, signal);
+				for await (const _first of follow(store, id, { after, signal: until })) break;
+			}
+			// Asked before the events are read: whatever is over by now has all its events.
+			const isOver = (await find(id))?.status === "closed";
+			const items = (await store.events(id, { after, limit })).map(toTold);
+			return { items, next: items.at(-1)?.seq ?? after, done: isOver && items.length < limit };
+		},
+		async conversationMessages(id) {
+			const found = await find(id);
+			return found && (await transcriptOf(store, found));
+		},
+		async pendingAsks(id) {
+			const found = await find(id);
+			return found && (found.status === "closed" ? [] : await asksOf(store, id));
+		},
+		async sendMessage(id, { text, by = "caller", messageId = newId("msg") }) {
+			requireStorable({ text, by, messageId }, "message");
+			const found = await find(id);
+			if (found === null) return null;
+			if (!(await store.post(id, { type: "send", text, by, id: messageId }))) throw closed(id);
+			return { messageId };
+		},
+		async closeConversation(id) {
+			if ((await find(id)) === null) return null;
+			await store.requestAbort({ id });
+			await queue.cancel([id]);
+			return await find(id);
+		},
+		async reopenConversation(id, { by = "caller", apiKey } = {}) {
+			requireStorable({ by, apiKey }, "request");
+			const found = await find(id);
+			if (found === null) return null;
+			const whole = (await store.get(id))!;
+			if (whole.request.conversation?.keyed && apiKey === undefined)
+				throw new UsageError(
+					"its key was erased when it was closed: send it again as apiKey",
+					"api_key_needed",
+				);
+			return await admission.admit(1, undefined, async () => {
+				if (!(await store.reopen(id, { by, apiKey })))
+					throw new UsageError(`conversation ${id} is not closed`, "conversation_open");
+				await enqueue(id, found.priority);
+				return (await find(id))!;
+			});
+		},
+	};
+}
+
+export function closed(id: string): UsageError {
+	return new UsageError(
+		`conversation ${id} is closed: open it again, or start another`,
+		"conversation_closed",
+	);
+}
+
+/** One driver alone keeps an agent open. */
+function requireTalkative({ agent }: ConversationRequest): void {
+	if (agent.driver === "serve") return;
+	throw new UsageError("the driver run ends with each prompt: a conversation needs serve", "driver_refused");
+}
+
+function toTold({ rolloutId, ...event }: RolloutEvent): ConversationEvent {
+	return { conversationId: rolloutId, ...event };
+}
+
+/** What was asked and not decided yet, by the worker that has it now. */
+async function asksOf(store: Store, id: string): Promise<ConversationEvent[]> {
+	const asks = new Map<string, ConversationEvent>();
+	for (let after = 0; ; ) {
+		const events = await store.events(id, { after, limit: PAGE });
+		for (const event of events) {
+			if (event.type === "conversation-start") asks.clear();
+			if (event.type === "permission-ask" || event.type === "question-ask")
+				asks.set(event.requestId, toTold(event));
+			if (event.type === "permission-end" || event.type === "question-end") asks.delete(event.requestId);
+		}
+		after = events.at(-1)?.seq ?? after;
+		if (events.length < PAGE) return [...asks.values()];
+	}
+}
