@@ -73,6 +73,6 @@ def group_summary_json(group_id: str, rollouts: list[Rollout]) -> Json:
 def certificate_json(rollout: Rollout) -> Json:
     return {
         **{"version": 1, "trainable": not rollout.reasons, "reasons": rollout.reasons, "notes": [], "calls": {}},
-        **{"continuity": {"samples": 1, "breaks": {}, "firstBreaks": [], "stitched": 0, "plain": {}}, "trainedTokens": 2, "mainShare": 1},
+        **{"continuity": {"samples": 1, "breaks": {}, "firstBreaks": [], "wentOn": 1, "stitched": 0, "plain": {}}, "trainedTokens": 2, "tokensToTrainOver": 4, "mainShare": 1},
         **{"models": ["m"], "engines": ["e"], "weightVersions": []},
     }

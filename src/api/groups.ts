@@ -3,6 +3,7 @@ import { EndpointSpec } from "../model/endpoint.ts";
 import { Outcome } from "../model/failure.ts";
 import { RolloutRequest } from "../model/request.ts";
 import { Batch, Group, RolloutStatus } from "../model/rollout.ts";
+import { TokenSums } from "../model/sample.ts";
 import { Task } from "../model/task.ts";
 import { Aborted, CREATING, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
 import { API, Id, IdParams, PageQuery, pageOf, route } from "./route.ts";
@@ -50,6 +51,17 @@ export const getGroup = route({
 	summary: "Progress, reward mean and spread, pass@k",
 	params: IdParams,
 	reply: GroupSummary,
+	refusals: NO_GROUP,
+});
+
+export const getGroupTokens = route({
+	name: "getGroupTokens",
+	method: "get",
+	path: `${API}/groups/{id}/tokens`,
+	tag: "groups",
+	summary: "The certificates of the group's finished rollouts in one, weighted by tokens; reads every trace",
+	params: IdParams,
+	reply: TokenSums,
 	refusals: NO_GROUP,
 });
 
@@ -114,6 +126,17 @@ export const getBatch = route({
 	summary: "Progress of a batch; its groups are at /groups?batch_id=",
 	params: IdParams,
 	reply: BatchSummary,
+	refusals: NO_BATCH,
+});
+
+export const getBatchTokens = route({
+	name: "getBatchTokens",
+	method: "get",
+	path: `${API}/batches/{id}/tokens`,
+	tag: "batches",
+	summary: "The certificates of the batch's finished rollouts in one, weighted by tokens; reads every trace",
+	params: IdParams,
+	reply: TokenSums,
 	refusals: NO_BATCH,
 });
 

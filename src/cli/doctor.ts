@@ -93,8 +93,14 @@ function describeEngine(engine: EngineReport): string {
 		`${engine.name ?? engine.dialect} answers`,
 		engine.handsOutIds ? "with token ids" : "without token ids",
 		`logprobs: ${engine.logprobsMode ?? "of what, its answers do not show"}`,
+		...(engine.stitching === undefined ? [] : [describeStitching(engine.stitching)]),
 		...(engine.refused.length > 0 ? [`refuses ${engine.refused.join(", ")}`] : []),
 	].join("; ");
+}
+
+/** An engine that leaves two such prompts aside gets none any more, and rollouts on it fork where a history comes back as other tokens. */
+function describeStitching(trouble: string | null): string {
+	return trouble === null ? "sessions stay one chain of tokens" : `sessions are left to fork: ${trouble}`;
 }
 
 async function agentVersion(): Promise<Check> {

@@ -40,6 +40,10 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			value: "<what>",
 			help: "calls after a person steered: keep (default), mask, drop",
 		},
+		view: {
+			value: "<whose>",
+			help: "for messages: the history as the agent kept it (default), or as the model saw and said it (model)",
+		},
 		"include-untrainable": { help: "also samples whose tokens are not proven; each row says so" },
 	},
 	examples: [
@@ -65,6 +69,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			includeUntrainable: args.has("include-untrainable"),
 			interventions: args.choice("interventions", ["keep", "mask", "drop"]),
 			minReward,
+			view: args.choice("view", ["agent", "model"]),
 			weights: args.text("weights")?.split(","),
 		});
 		for (const line of describe(report, format, out)) printLine(shell.stderr, line);

@@ -13,7 +13,9 @@ import {
 	type BatchCreate,
 	createBatch,
 	getBatch,
+	getBatchTokens,
 	getGroup,
+	getGroupTokens,
 	listBatches,
 	listGroups,
 } from "../api/groups.ts";
@@ -152,6 +154,8 @@ function commands(options: ClientOptions) {
 function groups(options: ClientOptions) {
 	return {
 		group: (id: string) => callRoute(options, getGroup, { params: { id } }),
+		groupTokens: (id: string) => callRoute(options, getGroupTokens, { params: { id } }),
+		batchTokens: (id: string) => callRoute(options, getBatchTokens, { params: { id } }),
 		groups: (query: Input<typeof listGroups>["query"] = {}) => callRoute(options, listGroups, { query }),
 		abortGroup: (id: string) => callRoute(options, abortGroup, { params: { id } }),
 		/** All of it or nothing; waits like `submit`. */

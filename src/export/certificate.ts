@@ -17,6 +17,15 @@ export function expectedOf(rollout: Pick<Rollout, "calls" | "summary">): Expecte
 	return { calls: rollout.calls, untrainable, interventions };
 }
 
+/** What came of the calls: see Certificate. */
+export interface Found {
+	samples: number;
+	trainedTokens: number;
+	mainTokens: number;
+	wentOn: number;
+	tokensToTrainOver: number;
+}
+
 const FULL_BREAKS = 100;
 const MAX_NOTED = 20;
 
@@ -78,8 +87,8 @@ export class CertificateBuilder {
 		if (this.#breaks.length < FULL_BREAKS) this.#breaks.push(broken);
 	}
 
-	finish(found: { samples: number; trainedTokens: number; mainTokens: number }): Certificate {
-		const { samples, trainedTokens, mainTokens } = found;
+	finish(found: Found): Certificate {
+		const { samples, trainedTokens, mainTokens, wentOn, tokensToTrainOver } = found;
 		const reasons = this.#reasons(trainedTokens);
 		const interventions = countInterventions(this.#expected.interventions ?? [], this.#handling);
 		return {
@@ -100,10 +109,12 @@ export class CertificateBuilder {
 				samples,
 				breaks: this.#breakCounts,
 				firstBreaks: this.#breaks,
+				wentOn,
 				stitched: this.#stitched,
 				plain: this.#plain,
 			},
 			trainedTokens,
+			tokensToTrainOver,
 			...(interventions === null ? {} : { interventions }),
 			mainShare: trainedTokens === 0 ? 0 : mainTokens / trainedTokens,
 			engines: [...this.#engines],
@@ -117,7 +128,7 @@ export class CertificateBuilder {
 	#noteContinuity({ continuity }: ModelCall): void {
 		if (continuity === undefined) return;
 		if (continuity.stitched) this.#stitched++;
-		else if (continuity.why !== FIRST_CALL && Object.keys(this.#plain).length < MAX_NOTED)
+		else if (continuity.why !== FIRST_CALL)
 			this.#plain[continuity.why] = (this.#plain[continuity.why] ?? 0) + 1;
 	}
 

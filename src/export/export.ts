@@ -8,7 +8,7 @@ import { readCalls } from "../store/trace/trace-log.ts";
 import { Advantages } from "./advantage.ts";
 import { type AtifOptions, toTrajectory } from "./atif.ts";
 import { expectedOf } from "./certificate.ts";
-import { chatRows } from "./chat-rows.ts";
+import { type ChatRow, chatRows } from "./chat-rows.ts";
 import { ParquetSink } from "./parquet.ts";
 import { proxyTraceRecords } from "./proxy-trace.ts";
 import { certify, type SampleRow, sampleRows, toTrlRow } from "./rows.ts";
@@ -23,6 +23,8 @@ export interface ExportOptions extends Omit<SampleOptions, "expected">, AtifOpti
 	includeUntrainable?: boolean | undefined;
 	/** Only rollouts whose tokens were all sampled by these weights; what nobody said the weights of is left out. */
 	weights?: readonly string[] | undefined;
+	/** In `messages`: the history as the agent kept it, or as the model saw and said it. */
+	view?: ChatRow["view"] | undefined;
 	/** Only rollouts with at least this reward. */
 	minReward?: number | undefined;
 	signal?: AbortSignal | undefined;
@@ -95,7 +97,7 @@ async function* rowsOf(
 	skip: (reason: string) => void,
 ): AsyncGenerator<unknown> {
 	const { rollout, calls, advantage, options } = source;
-	if (format === "messages") yield* chatRows(rollout, calls(), advantage);
+	if (format === "messages") yield* chatRows(rollout, calls(), advantage, options.view);
 	else if (format === "openenv") yield* proxyTraceRecords(rollout, calls());
 	else if (format === "atif") {
 		const trajectory = await toTrajectory(rollout, calls(), options);

@@ -45,6 +45,8 @@ export class SampleBuilder {
 	#trainedTokens = 0;
 	/** Of the main agent's sample that has most. */
 	#mainTokens = 0;
+	#wentOn = 0;
+	#tokensToTrainOver = 0;
 
 	constructor(options: SampleOptions = {}) {
 		this.#purposes = new Set(options.purposes ?? ["main", "subagent"]);
@@ -68,7 +70,9 @@ export class SampleBuilder {
 		if (!call.complete || call.superseded || call.promptIds.length === 0) return [];
 		const isSteered = call.index >= this.#steeredFrom;
 		if (isSteered && this.#handling === "drop") return [];
-		const branch = this.#continued(call) ?? this.#begun(call);
+		const continued = this.#continued(call);
+		if (continued) this.#wentOn++;
+		const branch = continued ?? this.#begun(call);
 		this.#trainedTokens += extend(branch, call, { isMasked: isSteered && this.#handling === "mask" });
 		this.#branches = [...this.#branches.filter((other) => other !== branch), branch];
 		return this.#branches.length > LIVE_BRANCHES ? this.#closed(this.#branches.shift()!) : [];
@@ -83,6 +87,8 @@ export class SampleBuilder {
 				samples: this.#samples,
 				trainedTokens: this.#trainedTokens,
 				mainTokens: this.#mainTokens,
+				wentOn: this.#wentOn,
+				tokensToTrainOver: this.#tokensToTrainOver,
 			}),
 		};
 	}
@@ -149,6 +155,7 @@ export class SampleBuilder {
 	#closed({ sample }: Branch): Sample[] {
 		const tokens = sample.mask.reduce<number>((sum, mask) => sum + mask, 0);
 		if (tokens === 0) return [];
+		this.#tokensToTrainOver += sample.ids.length;
 		if (sample.purpose === "main") this.#mainTokens = Math.max(this.#mainTokens, tokens);
 		return [{ ...sample, index: this.#samples++ }];
 	}

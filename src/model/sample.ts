@@ -77,6 +77,9 @@ export const Certificate = z
 			samples: z.int(),
 			breaks: z.partialRecord(BreakReason, z.int()).describe("How often branches broke, by reason"),
 			firstBreaks: z.array(Break).describe("The first 100 in full"),
+			wentOn: z
+				.int()
+				.describe("Calls whose prompt starts with all tokens before it; beside the breaks, all that could"),
 			stitched: z
 				.int()
 				.describe("Calls whose prompt was put together from the tokens before, so that it goes on from them"),
@@ -85,6 +88,9 @@ export const Certificate = z
 				.describe("Calls that the engine rendered anew although their session had spoken before, by why"),
 		}),
 		trainedTokens: z.int().describe("Tokens with mask 1"),
+		tokensToTrainOver: z
+			.int()
+			.describe("The length of all samples together: what a trainer has to compute for them"),
 		interventions: z
 			.object({
 				count: z.int(),
@@ -107,3 +113,26 @@ export const Certificate = z
 	})
 	.meta({ id: "Certificate" });
 export type Certificate = z.infer<typeof Certificate>;
+
+/** The certificates of many rollouts in one; shares are weighted by tokens and calls, not by rollouts. */
+export const TokenSums = z
+	.object({
+		rollouts: z.int().describe("Finished ones"),
+		trainable: z.int().describe("Of them, by their certificates"),
+		samples: z.int(),
+		trainedTokens: z.int(),
+		tokensToTrainOver: z.int(),
+		mainShare: z
+			.number()
+			.nullable()
+			.describe("The share of the trained tokens that is in their rollouts' main samples; null without any"),
+		continuity: z
+			.number()
+			.nullable()
+			.describe("Calls that went on ÷ calls whose session had spoken before; null when there was none"),
+		stitched: z.int(),
+		plain: z.record(z.string(), z.int()).describe("Calls that were rendered anew, by why"),
+		breaks: z.partialRecord(BreakReason, z.int()),
+	})
+	.meta({ id: "TokenSums" });
+export type TokenSums = z.infer<typeof TokenSums>;

@@ -5,7 +5,9 @@ import {
 	type BatchCreate,
 	createBatch,
 	getBatch,
+	getBatchTokens,
 	getGroup,
+	getGroupTokens,
 	listBatches,
 	listGroups,
 } from "../api/groups.ts";
@@ -21,6 +23,11 @@ export function mountGroups(app: OpenAPIHono, { paddock }: HttpDoor): void {
 	});
 
 	mount(app, getGroup, async ({ params }) => known(await paddock.group(params.id), "group", params.id));
+
+	mount(app, getGroupTokens, async ({ params }) => {
+		known(await paddock.group(params.id), "group", params.id);
+		return await paddock.tokenSums({ groupId: params.id });
+	});
 
 	mount(app, abortGroup, async ({ params }) => {
 		const ids = await paddock.abort({ groupId: params.id });
@@ -38,6 +45,11 @@ export function mountGroups(app: OpenAPIHono, { paddock }: HttpDoor): void {
 	mount(app, listBatches, ({ query }) => paddock.listBatches(query));
 
 	mount(app, getBatch, async ({ params }) => known(await paddock.batch(params.id), "batch", params.id));
+
+	mount(app, getBatchTokens, async ({ params }) => {
+		known(await paddock.batch(params.id), "batch", params.id);
+		return await paddock.tokenSums({ batchId: params.id });
+	});
 
 	mount(app, abortBatch, async ({ params }) => {
 		const ids = await paddock.abort({ batchId: params.id });

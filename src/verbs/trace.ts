@@ -3,10 +3,11 @@ import { expectedOf } from "../export/certificate.ts";
 import { toResult } from "../export/result.ts";
 import { certify } from "../export/rows.ts";
 import { SampleBuilder } from "../export/samples.ts";
+import { TokenTally } from "../export/token-sums.ts";
 import type { ModelCall } from "../model/call.ts";
 import { untilTimeout } from "../model/duration.ts";
 import { kindOf } from "../model/id.ts";
-import type { Rollout } from "../model/rollout.ts";
+import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Sample } from "../model/sample.ts";
 import { follow } from "../store/follow.ts";
 import type { Store } from "../store/store.ts";
@@ -44,6 +45,14 @@ export function tracing(store: Store, { rollout, row }: Pick<Reading, "rollout" 
 			const found = await rollout(id);
 			return found && (await certify(() => callsOf(store, found), { expected: expectedOf(found) }));
 		},
+		async tokenSums(of) {
+			const tally = new TokenTally();
+			for await (const { id } of finished(store, of)) {
+				const found = await store.get(id);
+				if (found) tally.add(await certify(() => callsOf(store, found), { expected: expectedOf(found) }));
+			}
+			return tally.sums();
+		},
 		async *samples(id) {
 			const found = await rollout(id);
 			if (found === null) return;
@@ -61,6 +70,18 @@ export function tracing(store: Store, { rollout, row }: Pick<Reading, "rollout" 
 			return await exportRollouts(store, selection, format, destination, options);
 		},
 	};
+}
+
+async function* finished(
+	store: Store,
+	of: { groupId: string } | { batchId: string },
+): AsyncGenerator<RolloutRow> {
+	let cursor: string | undefined;
+	do {
+		const page = await store.list({ ...of, status: "done" }, { limit: 100, order: "oldest", cursor });
+		yield* page.items;
+		cursor = page.next ?? undefined;
+	} while (cursor !== undefined);
 }
 
 /** What there is after `after`; when that is nothing yet, waits for the first event until time is up. */

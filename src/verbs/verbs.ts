@@ -17,7 +17,7 @@ import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
-import type { Certificate, Sample } from "../model/sample.ts";
+import type { Certificate, Sample, TokenSums } from "../model/sample.ts";
 import type { Worker, WorkerInfo } from "../queue/queue.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
 import type { AbortTarget, GroupSummary, Page, RolloutFilter } from "../store/store.ts";
@@ -91,6 +91,8 @@ export interface Tracing {
 	calls(id: string): AsyncIterable<ModelCall>;
 	/** What can be proven of the tokens. Read from the calls each time: whoever asks sees what today's rules say. */
 	certificate(id: string): Promise<Certificate | null>;
+	/** The certificates of all finished rollouts of a group or batch in one. Reads every trace. */
+	tokenSums(of: { groupId: string } | { batchId: string }): Promise<TokenSums>;
 	/** One after the other, in memory bounded by the open branches; the certificate says whether to train on them. */
 	samples(id: string): AsyncIterable<RolloutSample>;
 	/** The names of the stored results: transcript.json, diff.patch, … */

@@ -1,6 +1,9 @@
 import { expect, test } from "vitest";
-import { resultsPart } from "../../src/cli/show/parts.ts";
+import { headPart, resultsPart } from "../../src/cli/show/parts.ts";
 import { transcriptPart } from "../../src/cli/show/transcript.ts";
+import { toSamples } from "../../src/export/samples.ts";
+import { aCall } from "../export/calls.ts";
+import { aRollout } from "../export/shelf.ts";
 
 const tool = (state: Record<string, unknown>) => ({
 	info: { role: "assistant" },
@@ -77,4 +80,29 @@ test("a failed command shows its exit code and the end of what it said", () => {
 	expect(lines).toHaveLength(12);
 	expect(lines.at(-2)).toContain("line 29");
 	expect(lines.at(-1)).toMatch(/ok +1\.3 s {2}true$/);
+});
+
+test("the head says which share of the tokens is in one piece, how many calls went on, and why others did not", async () => {
+	const spoken = { completionTexts: ["a", "b"], logprobs: [-0.1, -0.2] };
+	const { certificate } = await toSamples([
+		aCall({ index: 0, promptIds: [1, 2], completionIds: [3, 4], ...spoken }),
+		aCall({
+			index: 1,
+			promptIds: [1, 2, 3, 4, 5],
+			completionIds: [6, 7],
+			...spoken,
+			continuity: { stitched: true, parent: 0, how: "respelled", added: 1 },
+		}),
+		aCall({
+			index: 2,
+			promptIds: [1, 9],
+			completionIds: [8, 9],
+			...spoken,
+			continuity: { stitched: false, why: "the messages hold more than text" },
+		}),
+	]);
+	const text = headPart(aRollout({ id: "ro_1" }), certificate).lines.join("\n");
+	expect(text).toMatch(/main share +66\.6 % of the tokens to train on/);
+	expect(text).toMatch(/continuity +1 of 2 later calls went on \(1 stitched\); forks: \w+ \(1\)/);
+	expect(text).toMatch(/rendered +anew: the messages hold more than text \(1\)/);
 });

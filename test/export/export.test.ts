@@ -179,9 +179,42 @@ describe("messages", () => {
 			session_id: "ses_main",
 			protocol: "chat",
 			model: "scripted",
+			view: "agent",
 			messages: [...START, assistant("read a"), tool("contents"), assistant("done")],
 			tools: [{ name: "bash" }],
 		});
+	});
+
+	test("can be had as the agent kept them, or as the model saw and said them", async () => {
+		const called = (name: string, args: string) => ({
+			role: "assistant",
+			content: "I look.\n\n",
+			tool_calls: [{ id: "c1", type: "function", function: { name, arguments: args } }],
+		});
+		const [said, believed] = [called("look", '{"at":  "he'), called("invalid", '{"tool":"look"}')];
+		const answer = { role: "tool", tool_call_id: "c1", content: "no such tool" };
+		const request = (messages: unknown[]) => ({ messages, tools: [], params: { ...NEUTRAL }, patch: {} });
+		const calls = [
+			aCall({ index: 0, request: request(START), response: { message: said, finishReason: "tool_calls" } }),
+			aCall({
+				index: 1,
+				request: request([...START, believed, answer]),
+				response: { message: assistant("again"), finishReason: "stop" },
+				continuity: { stitched: true, parent: 0, how: "rewritten", added: 3 },
+			}),
+			aCall({
+				index: 2,
+				request: request([...START, believed, answer, assistant("again"), user("go on")]),
+				response: { message: assistant("done"), finishReason: "stop" },
+				continuity: { stitched: true, parent: 1, how: "exact", added: 3 },
+			}),
+		];
+		const store = await new Shelf().put(aRollout({ id: "ro_1" }), calls);
+		const rest = [answer, assistant("again"), user("go on"), assistant("done")];
+		const agents = await lines(store, "messages");
+		expect(agents.rows[0]).toMatchObject({ view: "agent", messages: [...START, believed, ...rest] });
+		const models = await lines(store, "messages", { view: "model" });
+		expect(models.rows[0]).toMatchObject({ view: "model", messages: [...START, said, ...rest] });
 	});
 
 	test("need no tokens: every rollout with calls has a row", async () => {

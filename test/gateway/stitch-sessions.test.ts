@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { toSamples } from "../../src/export/samples.ts";
+import { examineEndpoint } from "../../src/gateway/engines/examine.ts";
 import { FIRST_CALL } from "../../src/model/call.ts";
 import type { Message, TemplateEngine } from "../fakes/template-engine.ts";
 import { toIds } from "../fakes/template-engine.ts";
@@ -277,6 +278,24 @@ test("SGLang gets the prompt in its own field, and is asked for renders at its o
 	expect(engine.requests[1]).toMatchObject({ input_ids: agent.calls[1]!.promptIds });
 	expect(engine.requests[1]).not.toHaveProperty("kv_transfer_params");
 	expectChains(agent.calls);
+});
+
+test.each([
+	["works on", {}, null],
+	["is ignored by", { ids: "ignored" }, "it does not use a prompt that it is sent as ids"],
+	["is refused by", { ids: "refused" }, expect.stringContaining("it refuses a prompt as ids")],
+	["has no renders on", { tokenize: "missing" }, "the engine does not render prompts"],
+] as const)("doctor's question: stitching %s an engine", async (_name, how, stitching) => {
+	Object.assign(engine, how);
+	engine.next = Array.from({ length: 12 }, () => done);
+	const report = await examineEndpoint({
+		name: "fake",
+		baseUrl: engine.baseUrl,
+		model: "m",
+		dialect: "vllm",
+		disableThinking: false,
+	});
+	expect(report).toMatchObject({ trouble: null, stitching });
 });
 
 /** Answers wait until the returned function is called. */

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { ApiError, type Client } from "../../src/client/client.ts";
 import { createApp } from "../../src/server/app.ts";
+import { completedCall } from "../fixtures/calls.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, postJson, problemOf, request } from "./caller.ts";
 
@@ -140,6 +141,39 @@ describe("creating", () => {
 		expect((await client.groups({ batch_id: batch.id })).items).toHaveLength(4);
 		expect((await client.abortBatch(batch.id)).ids.toSorted()).toEqual(rolloutIds.slice(1).toSorted());
 		expect(await client.abortBatch(batch.id)).toMatchObject({ aborted: false, ids: [] });
+	});
+
+	test("groups and batches sum up the tokens of what is finished, weighted by tokens", async () => {
+		const { batch, rolloutIds } = await client.submitBatch({
+			tasks: [{ id: "t1", instruction: "do it" }],
+			endpoints: [{ type: "policy" as const, policy: "noop" }],
+			n: 3,
+		});
+		const first = completedCall();
+		const onward = {
+			promptIds: [1, 2, 3, 4, 5, 6],
+			completionIds: [7, 8],
+			index: 1,
+			usage: { promptTokens: 6, completionTokens: 2 },
+		};
+		await paddock.complete(rolloutIds[0]!, 1, [first, completedCall(onward)]);
+		const forked = completedCall({ index: 1, promptIds: [1, 2, 9], completionIds: [7, 8] });
+		await paddock.complete(rolloutIds[1]!, 0, [first, forked]);
+		const sums = {
+			rollouts: 2,
+			trainable: 2,
+			samples: 3,
+			trainedTokens: 8,
+			tokensToTrainOver: 8 + 5 + 5,
+			mainShare: 6 / 8,
+			continuity: 1 / 2,
+			breaks: { history_changed: 1 },
+		};
+		expect(await client.batchTokens(batch.id)).toMatchObject(sums);
+		const [group] = (await client.groups({ batch_id: batch.id })).items;
+		expect(await client.groupTokens(group!.id)).toMatchObject(sums);
+		const unknown = await problemOf(app.request("/api/v1/groups/none/tokens"));
+		expect(unknown).toMatchObject({ status: 404, code: "not_found" });
 	});
 
 	test("a full queue answers 429 with Retry-After, and a burst cannot slip past the limit", async () => {

@@ -33,6 +33,7 @@ export function headPart(rollout: Rollout, certificate: Certificate): Part {
 		],
 		...(rollout.attempt > 1 ? [["attempt", String(rollout.attempt)] as [string, string]] : []),
 		["trainable", trainableOf(rollout, certificate)],
+		...continuityOf(rollout, certificate),
 	];
 	return { title: null, lines: facts.map(([name, value]) => `${name.padEnd(11)} ${oneLine(value)}`) };
 }
@@ -41,6 +42,37 @@ function trainableOf(rollout: Rollout, certificate: Certificate): string {
 	if (rollout.status !== "done") return "not known before the end";
 	if (!certificate.trainable) return `no: ${certificate.reasons.join("; ")}`;
 	return `yes: ${plural(certificate.trainedTokens, "exact token")} in ${plural(certificate.continuity.samples, "sample")}`;
+}
+
+/** How much of what was sampled is in one piece, and where it is not, why. */
+function continuityOf(rollout: Rollout, certificate: Certificate): [string, string][] {
+	const { continuity, trainedTokens, mainShare } = certificate;
+	if (rollout.status !== "done" || trainedTokens === 0) return [];
+	const broke = Object.values(continuity.breaks).reduce((sum, count) => sum + count, 0);
+	const later = continuity.wentOn + broke;
+	const forks = counted(continuity.breaks);
+	const anew = counted(continuity.plain);
+	return [
+		["main share", `${percent(mainShare)} of the tokens to train on are in the main agent's largest sample`],
+		[
+			"continuity",
+			later === 0
+				? "no call had one before it"
+				: `${continuity.wentOn} of ${plural(later, "later call")} went on${continuity.stitched > 0 ? ` (${continuity.stitched} stitched)` : ""}${forks === "" ? "" : `; forks: ${forks}`}`,
+		],
+		...(anew === "" ? [] : [["rendered", `anew: ${anew}`] as [string, string]]),
+	];
+}
+
+function counted(counts: Record<string, number>): string {
+	return Object.entries(counts)
+		.map(([why, count]) => `${why} (${count})`)
+		.join(", ");
+}
+
+/** Never 100 % of less than all. */
+function percent(share: number): string {
+	return `${Math.floor(share * 1000) / 10} %`;
 }
 
 function sandboxOf({ request, summary }: Rollout): string {
