@@ -4,6 +4,7 @@ import {
 	ConversationRequest,
 	ConversationRow,
 	ConversationState,
+	Deliverable,
 } from "../model/conversation.ts";
 import {
 	Accepted,
@@ -148,6 +149,29 @@ export const setConversationModel = route({
 		.meta({ id: "ModelChoice" }),
 	reply: Accepted,
 	refusals,
+});
+
+export const listDeliverables = route({
+	name: "listDeliverables",
+	method: "get",
+	path: `${path}/{id}/deliverables`,
+	tag,
+	summary: "The declared files that have appeared in the workdir",
+	params: IdParams,
+	reply: z.object({ items: z.array(Deliverable) }).meta({ id: "Deliverables" }),
+	refusals: NOT_FOUND,
+});
+
+export const getDeliverable = route({
+	name: "getDeliverable",
+	method: "get",
+	path: `${path}/{id}/deliverable`,
+	tag,
+	summary: "One of them, as it was kept last",
+	params: IdParams,
+	query: z.object({ path: z.string().min(1).max(4096).describe("As in the list of them") }),
+	media: { "application/octet-stream": "The bytes" },
+	refusals: { 404: "No such conversation, or no such file was delivered" },
 });
 
 export const getPendingAsks = route({

@@ -7,9 +7,11 @@ import {
 	createConversation,
 	getConversation,
 	getConversationMessages,
+	getDeliverable,
 	getPendingAsks,
 	interruptConversation,
 	listConversations,
+	listDeliverables,
 	reopenConversation,
 	sendToConversation,
 	setConversationModel,
@@ -17,7 +19,7 @@ import {
 import type { BodyInput, Query } from "../api/route.ts";
 import { type FollowOptions, followConversation } from "./events.ts";
 import { newKey } from "./key.ts";
-import { type ClientOptions, callRoute, type Loose } from "./request.ts";
+import { type ClientOptions, callRoute, type Loose, openRoute } from "./request.ts";
 import { type RetryOptions, retried } from "./retry.ts";
 
 /** Live agents: started, talked to, closed, opened again. */
@@ -37,6 +39,11 @@ export function conversations(options: ClientOptions) {
 		/** Live, every event once and in order, until it is closed; reconnects by itself. */
 		conversationEvents: (id: string, follow: FollowOptions = {}) => followConversation(options, id, follow),
 		conversationMessages: (id: string) => callRoute(options, getConversationMessages, { params: { id } }),
+		deliverables: (id: string) => callRoute(options, listDeliverables, { params: { id } }),
+		async deliverable(id: string, path: string): Promise<Uint8Array> {
+			const response = await openRoute(options, getDeliverable, { params: { id }, query: { path } });
+			return new Uint8Array(await response.arrayBuffer());
+		},
 		pendingAsks: (id: string) => callRoute(options, getPendingAsks, { params: { id } }),
 		/** Heard once, however often the line breaks. */
 		say(

@@ -22,6 +22,13 @@ export const ConversationTerms = z
 			.max(30 * DAY_S)
 			.default(DAY_S)
 			.describe("Closed so long after it was opened"),
+		deliverables: z
+			.array(z.string().min(1).max(1_000))
+			.max(100)
+			.default([])
+			.describe(
+				"Files of the workdir, by pattern (`**/*.pdf`), that are announced and kept when they appear",
+			),
 		after: z
 			.array(z.string().max(100_000))
 			.max(100)
@@ -72,9 +79,21 @@ export function toRequest(request: ConversationRequest): {
 	request: RolloutRequest;
 	terms: ConversationTerms;
 } {
-	const { text: _text, files, before, clocks, budget, box, idleS, lifetimeS, after, ...rest } = request;
+	const {
+		text: _text,
+		files,
+		before,
+		clocks,
+		budget,
+		box,
+		idleS,
+		lifetimeS,
+		deliverables,
+		after,
+		...rest
+	} = request;
 	const task = Task.parse({ id: TASK_ID, instruction: NO_TASK, files, setup: before, clocks, budget, box });
-	return { request: { ...rest, task }, terms: { idleS, lifetimeS, after } };
+	return { request: { ...rest, task }, terms: { idleS, lifetimeS, deliverables, after } };
 }
 
 /** Why a conversation is over. */
@@ -114,6 +133,12 @@ export const ConversationRow = z
 	})
 	.meta({ id: "ConversationRow" });
 export type ConversationRow = z.infer<typeof ConversationRow>;
+
+/** A declared file, as it was kept last. */
+export const Deliverable = z
+	.object({ path: z.string(), sizeBytes: z.int(), sha256: z.string(), at: z.number() })
+	.meta({ id: "Deliverable" });
+export type Deliverable = z.infer<typeof Deliverable>;
 
 export const ConversationEvent = z
 	.object({

@@ -83,6 +83,11 @@ export const EventBody = z
 		}),
 		event("state-saved", { sizeBytes: z.int().describe("History and workdir, as they are kept") }),
 		event("state-restored", { messages: z.int() }),
+		event("deliverable", {
+			path: z.string().describe("In the workdir"),
+			sizeBytes: z.int(),
+			sha256: z.string(),
+		}),
 		event("after-start", commandStart),
 		event("after-end", { result: CommandResult }),
 		event("interrupted", { by: z.string() }),

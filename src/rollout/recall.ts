@@ -13,6 +13,8 @@ export interface Past {
 	heard: string[];
 	/** When it was opened, or opened again; null for one that never was. */
 	openedAt: number | null;
+	/** What was announced: path and digest. */
+	delivered: Map<string, string>;
 	/** provider/model, where somebody chose one. */
 	model: string | null;
 }
@@ -29,12 +31,13 @@ export async function recall(store: Store, id: string): Promise<Past> {
 	const saved = await store.lastBlob(id, "state");
 	const state = saved === null ? null : await unpackState(saved);
 	const known = new Set(state?.session.messages.map(({ info }) => info.id));
-	const past: Past = { state, unheard: [], heard: [], openedAt: null, model: null };
+	const past: Past = { state, unheard: [], heard: [], openedAt: null, delivered: new Map(), model: null };
 	for (let after = 0; ; ) {
 		const events = await store.events(id, { after, limit: PAGE });
 		for (const event of events) {
 			if (event.type === "conversation-reopen") past.openedAt = null;
 			if (event.type === "conversation-start") past.openedAt ??= event.at;
+			if (event.type === "deliverable") past.delivered.set(event.path, event.sha256);
 			if (event.type === "model-set") past.model = event.model;
 			// Whoever interrupted it wants none of that again.
 			if (event.type === "interrupted" || event.type === "conversation-end") past.unheard = [];

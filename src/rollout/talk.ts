@@ -8,6 +8,7 @@ import type { Failure } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { shorten } from "../model/shorten.ts";
 import { attend } from "./attend.ts";
+import { Deliverables } from "./deliverables.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
 import { keepEvidence } from "./evidence.ts";
@@ -66,10 +67,23 @@ export async function talk(
 	await sayAgain(conversation, past, record);
 	record.phase("agent");
 	attending.attendant.begun();
-	const keep = () => keepState(rollout, ready, conversation, deps, record);
+	const deliverables = new Deliverables(rollout, ready.box, deps.store, record, past.delivered);
+	using _delivering = conversation.subscribe((event) => {
+		if (event.type === "agent-event" && hasRun(event.properties)) deliverables.stirred();
+	});
+	const keep = async () => {
+		await deliverables.look();
+		await keepState(rollout, ready, conversation, deps, record);
+	};
 	const end = await takeTurns(conversation, attending.attendant, terms, halt, signals.close, keep);
 	await keepEvidence(rollout, ready, conversation, transcript, record);
 	return end;
+}
+
+/** A tool that has ended may have left something. */
+function hasRun(properties: Record<string, unknown>): boolean {
+	const part = properties.part as { type?: string; state?: { status?: string } } | undefined;
+	return part?.type === "tool" && part.state?.status === "completed";
 }
 
 /** Lives on from the moment it was opened, whoever hosts it. */
@@ -90,11 +104,7 @@ function tellTurns(conversation: Conversation, record: RolloutRecord): Disposabl
 		if (event.type !== "turn-end") return;
 		const { messageId, ended, text, error } = event.turn;
 		const told = error && { code: error.code, message: error.message };
-		const turn = shorten({ messageId, ended, text, error: told });
-		record.emit({
-			type: "turn-end",
-			...(turn as { messageId: string; ended: "answered"; text: string; error: null }),
-		});
+		record.emit({ type: "turn-end", messageId, ended, text: shorten(text) as string, error: told });
 	});
 }
 

@@ -7,15 +7,18 @@ import {
 	getConversation,
 	getConversationEvents,
 	getConversationMessages,
+	getDeliverable,
 	getPendingAsks,
 	interruptConversation,
 	listConversations,
+	listDeliverables,
 	reopenConversation,
 	sendToConversation,
 	setConversationModel,
 } from "../api/conversations.ts";
 import type { Command } from "../model/command.ts";
 import { serveEvents } from "./event-routes.ts";
+import { download } from "./file-routes.ts";
 import { type HttpDoor, known } from "./http-door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
@@ -54,6 +57,17 @@ export function mountConversations(app: OpenAPIHono, door: HttpDoor): void {
 	mount(app, getPendingAsks, async ({ params: { id } }) => ({
 		items: found(await paddock.pendingAsks(id), id),
 	}));
+
+	mount(app, listDeliverables, async ({ params: { id } }) => ({
+		items: found(await paddock.deliverables(id), id),
+	}));
+
+	mount(app, getDeliverable, async ({ params: { id }, query: { path } }) => {
+		found(await paddock.conversation(id), id);
+		const bytes = await paddock.deliverable(id, path);
+		if (bytes === null) throw new ProblemError(404, "not_found", `conversation ${id} has not delivered that`);
+		return download(bytes, "deliverable", "application/octet-stream");
+	});
 
 	mount(app, sendToConversation, async ({ params: { id }, body }) => ({
 		accepted: true as const,

@@ -40,7 +40,7 @@ async function requireBlob(door: HttpDoor, id: string, name: string): Promise<Bu
 }
 
 /** What an agent wrote is hostile: never shown as a page of ours. */
-function download(bytes: Buffer, name: string, type: string): Response {
+export function download(bytes: Buffer, name: string, type: string): Response {
 	return new Response(new Uint8Array(bytes), {
 		headers: {
 			"content-type": type,

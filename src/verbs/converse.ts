@@ -1,6 +1,12 @@
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
-import { type ConversationEvent, type ConversationRequest, toRequest } from "../model/conversation.ts";
+import { deliverableBlob } from "../model/blob.ts";
+import {
+	type ConversationEvent,
+	type ConversationRequest,
+	type Deliverable,
+	toRequest,
+} from "../model/conversation.ts";
 import { untilTimeout } from "../model/duration.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import { newConversationId, newId } from "../model/id.ts";
@@ -70,6 +76,13 @@ export function conversing(config: Config, store: Store, queue: Queue, admission
 			const found = await find(id);
 			return found && (await transcriptOf(store, found));
 		},
+		async deliverables(id) {
+			return (await find(id)) === null ? null : await deliverablesOf(store, id);
+		},
+		async deliverable(id, path) {
+			if ((await find(id)) === null || !isStorable(path)) return null;
+			return await store.lastBlob(id, deliverableBlob(path));
+		},
 		async pendingAsks(id) {
 			const found = await find(id);
 			return found && (found.status === "closed" ? [] : await asksOf(store, id));
@@ -122,6 +135,21 @@ function requireTalkative({ agent }: ConversationRequest): void {
 
 function toTold({ rolloutId, ...event }: RolloutEvent): ConversationEvent {
 	return { conversationId: rolloutId, ...event };
+}
+
+/** Each as it was announced last, in the order in which they appeared. */
+async function deliverablesOf(store: Store, id: string): Promise<Deliverable[]> {
+	const found = new Map<string, Deliverable>();
+	for (let after = 0; ; ) {
+		const events = await store.events(id, { after, limit: PAGE });
+		for (const event of events) {
+			if (event.type !== "deliverable") continue;
+			const { path, sizeBytes, sha256, at } = event;
+			found.set(path, { path, sizeBytes, sha256, at });
+		}
+		after = events.at(-1)?.seq ?? after;
+		if (events.length < PAGE) return [...found.values()];
+	}
 }
 
 /** What was asked and not decided yet, by the worker that has it now. */

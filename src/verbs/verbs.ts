@@ -10,6 +10,7 @@ import type {
 	ConversationRequest,
 	ConversationRow,
 	ConversationState,
+	Deliverable,
 } from "../model/conversation.ts";
 import type { Credential } from "../model/credential.ts";
 import type { DialectName } from "../model/endpoint.ts";
@@ -126,6 +127,10 @@ export interface Conversing {
 	): AsyncIterable<ConversationEvent>;
 	conversationEvents(id: string, options: EventOptions): Promise<ConversationEventPage | null>;
 	conversationMessages(id: string): Promise<Transcript | null>;
+	/** The declared files that have appeared. */
+	deliverables(id: string): Promise<Deliverable[] | null>;
+	/** One of them, as it was kept last. */
+	deliverable(id: string, path: string): Promise<Buffer | null>;
 	/** The asks that wait for somebody, oldest first. */
 	pendingAsks(id: string): Promise<ConversationEvent[] | null>;
 	/** Heard once, however often it is sent under one `messageId`; refused with `conversation_closed`. */

@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { deliverableBlob } from "../../src/model/blob.ts";
 import { ConversationRequest, toRequest } from "../../src/model/conversation.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { newConversationId } from "../../src/model/id.ts";
@@ -152,6 +153,30 @@ test("commands before and after run in its box, and how they ended is told", asy
 	expect(events.filter((event) => event.type === "after-end")).toMatchObject([
 		{ result: { exitCode: 3, stdout: "hello\n" } },
 	]);
+});
+
+test("declared files are kept and announced when they appear and when they have changed, across workers once", async () => {
+	await using stage = await openStage(talkingAgent(), backend);
+	const id = await submit(stage, { deliverables: ["**/*.txt", "report"] });
+	const first = work(stage, id);
+	await say(stage, id, "mkdir -p out; echo a > out/a.txt; echo no > out/b.bin; echo r > report; echo one");
+	await answered(stage, id, "one");
+	await kept(stage, id);
+	first.leave();
+	await first.end;
+	const second = work(stage, id);
+	await say(stage, id, "echo more >> out/a.txt; ln -s /etc/passwd link.txt; echo two");
+	await answered(stage, id, "two");
+	await stage.store.requestAbort({ id });
+	await second.end;
+	const told = (await all(stage, id)).filter((event) => event.type === "deliverable");
+	expect(told.map(({ path, sizeBytes }) => `${path} ${sizeBytes}`).sort()).toEqual([
+		"out/a.txt 2",
+		"out/a.txt 7",
+		"report 2",
+	]);
+	const keptFile = await stage.store.lastBlob(id, deliverableBlob("out/a.txt"));
+	expect(keptFile?.toString()).toBe("a\nmore\n");
 });
 
 async function submit(stage: Stage, fields: object = {}): Promise<string> {
