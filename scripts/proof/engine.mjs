@@ -71,16 +71,8 @@ async function freePort() {
 }
 
 /** How many tokens the engine has sampled since it started. */
-export function sampledTokens(engine) {
-	return metric(engine, "vllm:generation_tokens_total");
-}
-
-export function requestsUnderWay(engine) {
-	return metric(engine, "vllm:num_requests_running");
-}
-
-async function metric(engine, name) {
+export async function sampledTokens(engine) {
 	const text = await (await fetch(`${engine.origin}/metrics`)).text();
-	const line = text.split("\n").find((row) => row.startsWith(`${name}{`));
+	const line = text.split("\n").find((row) => row.startsWith("vllm:generation_tokens_total{"));
 	return Number(line?.split(" ").at(-1) ?? 0);
 }

@@ -13,6 +13,8 @@ export interface Delivered {
 	parent: Delivered | null;
 	/** Prompt and completion, without what the parent has. */
 	tail: Int32Array;
+	/** Of prompt and completion. */
+	length: number;
 }
 
 export interface Parent {
@@ -68,7 +70,11 @@ export class Memory {
 
 /** All that the model has seen and said up to the end of this call. */
 export function idsOf(call: Delivered): number[] {
-	const tails: Int32Array[] = [];
-	for (let at: Delivered | null = call; at !== null; at = at.parent) tails.push(at.tail);
-	return tails.reverse().flatMap((tail) => Array.from(tail));
+	const ids = new Int32Array(call.length);
+	let end = call.length;
+	for (let at: Delivered | null = call; at !== null; at = at.parent) {
+		end -= at.tail.length;
+		ids.set(at.tail, end);
+	}
+	return Array.from(ids);
 }

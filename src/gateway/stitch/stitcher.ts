@@ -59,7 +59,7 @@ export class Stitcher {
 			if (doubt !== null) return doubt;
 			const before = idsOf(parent.call);
 			const added = await behind(parent.call, body, parent.from, before.at(-1)!, renderer);
-			const ids = [...before, ...added];
+			const ids = before.concat(added);
 			if (ids.length >= renderer.maxModelLength) return "the prompt fills the model's context";
 			return { ids, parent: parent.call, how: parent.how, added: added.length };
 		} catch (error) {
@@ -72,7 +72,7 @@ export class Stitcher {
 		const { promptIds, completionIds, body, reply, parent, finishReason } = answered;
 		if (promptIds.length === 0 || completionIds.length === 0) return;
 		if (parent === null) renderer.calibrate(body, promptIds);
-		const known = parent === null ? 0 : idsOf(parent).length;
+		const known = parent?.length ?? 0;
 		this.#memory.add(session, {
 			index: answered.index,
 			conversation: toConversation(body),
@@ -81,6 +81,7 @@ export class Stitcher {
 			hasReasoned: thoughtOf(reply) !== "" || (parent?.hasReasoned ?? false),
 			parent,
 			tail: Int32Array.from([...promptIds.slice(known), ...completionIds]),
+			length: promptIds.length + completionIds.length,
 		});
 	}
 }
