@@ -37,6 +37,7 @@ const work = resolve(values.work);
 mkdirSync(work, { recursive: true });
 const python = ensureEnvironment(resolve(values.env));
 const rows = [];
+const tables = [];
 const say = (what, found) => {
 	rows.push(`| ${what} | ${found} |`);
 	process.stdout.write(`${what}: ${found}\n`);
@@ -67,12 +68,12 @@ const model = values.model
 		log: join(work, "vllm-processed.log"),
 	});
 	const bench = { server, engine, work, model, runPython, say };
-	await measureContinuity(bench);
 	const neutral = await compare("temperature 1, everything else neutral", engine, {}, 1);
 	await compare("temperature 0.7, logprobs_mode found out", engine, { temperature: 0.7 }, 0.7);
 	await control(engine, neutral);
 	await measureLimit(bench);
 	await grpo(engine);
+	tables.push(await measureContinuity(bench));
 }
 {
 	await using engine = await startEngine(python, model, {
@@ -82,7 +83,7 @@ const model = values.model
 	await compare("temperature 0.7 on an engine with raw logprobs", engine, { temperature: 0.7 }, 1);
 }
 process.stdout.write(
-	`\n${availableParallelism()} cores, Node ${process.version}\n\n| what | measured |\n|---|---|\n${rows.join("\n")}\n`,
+	`\n${availableParallelism()} cores, Node ${process.version}\n\n| what | measured |\n|---|---|\n${rows.join("\n")}\n\n${tables.map((lines) => lines.join("\n")).join("\n\n")}\n`,
 );
 
 /** Rollouts against the engine; what was captured is scored again. Returns the file with the results. */

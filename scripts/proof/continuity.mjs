@@ -5,8 +5,12 @@ import { endpointOf, get, getLines, submit, toLines, waitFor } from "./paddock.m
 
 const ROLLOUTS_OF_TASK = 8;
 
-/** The same tasks with and without stitching: how many samples, how much of what was sampled is in one, and is it true? */
-export async function measureContinuity({ server, engine, work, runPython, model, say }) {
+/**
+ * The same tasks with and without stitching: how many samples, how much of what was sampled is in one, and is it true? Returns the lines of
+ * a table, one column for each.
+ */
+export async function measureContinuity({ server, engine, work, runPython, model }) {
+	const columns = {};
 	for (const continuity of ["auto", "off"]) {
 		const ids = [];
 		for (const task of [HELLO, PAIR]) {
@@ -17,13 +21,17 @@ export async function measureContinuity({ server, engine, work, runPython, model
 		}
 		const rollouts = [];
 		for (const id of ids) rollouts.push(await readRollout(server, id));
-		const samples = rollouts.flatMap((rollout) => rollout.samples);
 		const file = join(work, `samples-${continuity}.jsonl`);
-		writeFileSync(file, toLines(samples));
+		writeFileSync(file, toLines(rollouts.flatMap((rollout) => rollout.samples)));
 		const found = await runPython("compare.py", model, file, "--samples");
-		say(`continuity ${continuity}: 16 rollouts of two tasks`, describe(rollouts, found));
-		if (continuity === "auto") say("what those 16 had in them", oddities(rollouts));
+		columns[continuity] = { ...describe(rollouts, found), ...oddities(rollouts) };
+		process.stdout.write(`continuity ${continuity}: ${JSON.stringify(columns[continuity])}\n`);
 	}
+	return [
+		`| ${2 * ROLLOUTS_OF_TASK} rollouts of two tasks, real agent, real engine | stitched | \`continuity: off\` |`,
+		"|---|---|---|",
+		...Object.keys(columns.auto).map((what) => `| ${what} | ${columns.auto[what]} | ${columns.off[what]} |`),
+	];
 }
 
 async function readRollout(server, id) {
@@ -39,36 +47,36 @@ async function readRollout(server, id) {
 
 function describe(rollouts, found) {
 	const samples = rollouts.flatMap((rollout) => rollout.samples);
+	const certificates = rollouts.map(({ certificate }) => certificate);
 	const sessions = new Set(rollouts.flatMap(({ calls }) => calls.map((call) => call.sessionId)));
 	const calls = sum(rollouts.map((rollout) => rollout.calls.length));
-	const sampled = sum(rollouts.map(({ certificate }) => certificate.completeness.capturedTokens));
-	const trained = sum(rollouts.map(({ certificate }) => certificate.trainedTokens));
+	const trained = sum(certificates.map(({ trainedTokens }) => trainedTokens));
 	const largest = new Map();
 	for (const { sessionId, mask } of samples)
 		largest.set(sessionId, Math.max(largest.get(sessionId) ?? 0, sum(mask)));
-	const inMain = sum([...largest.values()]);
-	const stitched = sum(rollouts.map(({ certificate }) => certificate.continuity.stitched));
-	const reasons = {};
-	for (const { certificate } of rollouts)
-		for (const [why, count] of Object.entries({
-			...certificate.continuity.plain,
-			...certificate.continuity.breaks,
-		}))
-			reasons[why] = (reasons[why] ?? 0) + count;
-	const rewards = rollouts.filter(({ reward }) => reward === 1).length;
-	return [
-		`${sessions.size} sessions, ${calls} calls (${stitched} of the ${calls - sessions.size} later ones stitched)`,
-		`**${samples.length} samples**`,
-		`${inMain} of ${trained} trained tokens in their session's largest sample = **${((100 * inMain) / trained).toFixed(1)} %** (${sampled} sampled, titles among them)`,
-		`${sum(samples.map((sample) => sample.ids.length))} tokens to train over`,
-		`scored again, one pass for each sample: ${found.tokens} tokens, max \\|Δlogp\\| ${found.max_difference.toPrecision(2)}, least logprob ${found.least_logprob.toFixed(2)}`,
-		`${rollouts.filter(({ certificate }) => certificate.trainable).length} trainable, reward 1: ${rewards}`,
-		`forks: ${
-			Object.entries(reasons)
-				.map(([why, count]) => `${why} ${count}`)
-				.join(", ") || "none"
-		}`,
-	].join("; ");
+	const inLargest = sum([...largest.values()]);
+	return {
+		"sessions (sub-agents have their own)": sessions.size,
+		"calls; later ones of a session": `${calls}; ${calls - sessions.size}`,
+		"of these stitched": sum(certificates.map(({ continuity }) => continuity.stitched)),
+		samples: `**${samples.length}**`,
+		"sampled tokens": trained,
+		"of these in the largest sample of their session": `${inLargest} = **${((100 * inLargest) / trained).toFixed(1)} %**`,
+		"tokens to train over": sum(samples.map((sample) => sample.ids.length)),
+		"scored again, each sample in one pass: max \\|Δlogp\\|": found.max_difference.toPrecision(2),
+		"least logprob": found.least_logprob.toFixed(2),
+		"trainable; reward 1": `${certificates.filter(({ trainable }) => trainable).length}; ${rollouts.filter(({ reward }) => reward === 1).length}`,
+		forks: counted(certificates.map(({ continuity }) => continuity.breaks)),
+		"rendered anew, and why": counted(certificates.map(({ continuity }) => continuity.plain)),
+	};
+}
+
+function counted(all) {
+	const total = {};
+	for (const counts of all)
+		for (const [why, count] of Object.entries(counts)) total[why] = (total[why] ?? 0) + count;
+	const lines = Object.entries(total).map(([why, count]) => `${why} ${count}`);
+	return lines.join(", ") || "none";
 }
 
 /** How often the rollouts had what makes histories differ from what was sampled. */
@@ -96,9 +104,7 @@ function oddities(rollouts) {
 		if (finishReason === "length") counts["cut at the token limit"] += 1;
 		if (call.purpose === "subagent") counts["sub-agent sessions"].add(call.sessionId);
 	}
-	return Object.entries(counts)
-		.map(([what, count]) => `${what} ${count.size ?? count}`)
-		.join(", ");
+	return { ...counts, "sub-agent sessions": counts["sub-agent sessions"].size };
 }
 
 function isJson(text) {
