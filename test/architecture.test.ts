@@ -28,8 +28,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	model: [],
 	task: ["model"],
 	host: ["model"],
-	sandbox: ["model", "host/binary.ts"],
-	agent: ["model", "sandbox/sandbox.ts"],
+	sandbox: ["model", "host/binary.ts", "host/process.ts"],
+	agent: ["model", "host/process.ts", "sandbox/sandbox.ts"],
 	gateway: ["model"],
 	policy: ["model"],
 	conversation: ["model", "agent/agent.ts"],
@@ -38,6 +38,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	credential: ["model", "store/credentials.ts"],
 	queue: [
 		"model",
+		"host/process.ts",
 		"store/store.ts",
 		"store/sqlite/statements.ts",
 		"store/postgres/connection.ts",

@@ -86,7 +86,7 @@ async function figuresOf(paddock: Paddock, id: string): Promise<Figures & { veri
 	};
 }
 
-function request(model: Stopwatch, verify: string): RolloutRequest {
+export function request(model: Stopwatch, verify: string): RolloutRequest {
 	return RolloutRequest.parse({
 		task: { id: "bench", instruction: "Do what is asked.", verify: [verify] },
 		endpoint: {
@@ -99,10 +99,15 @@ function request(model: Stopwatch, verify: string): RolloutRequest {
 	});
 }
 
-async function openStation(pool: number) {
+export async function openStation(pool: number, concurrency = 1) {
 	const home = await mkdtemp(join(tmpdir(), "paddock-bench-"));
 	const config = loadConfig(
-		{ ...process.env, PADDOCK_HOME: home, PADDOCK_CONCURRENCY: "1", PADDOCK_POOL: String(pool) },
+		{
+			...process.env,
+			PADDOCK_HOME: home,
+			PADDOCK_CONCURRENCY: String(concurrency),
+			PADDOCK_POOL: String(pool),
+		},
 		home,
 	);
 	const paddock = await openPaddock(config);

@@ -22,6 +22,9 @@ export const CONFIG_FOLDER = ".config/opencode";
  */
 const PLUGIN = `import { dlopen } from "bun:ffi";
 
+// They have done their work when the program starts, and another version of the runtime would not start with them.
+for (const name of Object.keys(process.env)) if (/^BUN_(JSC|GC)_/.test(name)) delete process.env[name];
+
 const PR_SET_DUMPABLE = 4;
 const SECRETS = ["OPENCODE_SERVER_PASSWORD", "OPENCODE_CONFIG_CONTENT", "OPENCODE_AUTH_CONTENT"];
 
@@ -41,6 +44,22 @@ export const Paddock = async () => ({
 	},
 });
 `;
+
+/**
+ * An agent lives for minutes and most of its code runs a few times: what the compiler would win it never gets back, and its heap is
+ * given back with the box. An unknown name keeps the program from starting, so these belong to the pinned version alone.
+ */
+const RUNTIME = {
+	BUN_JSC_thresholdForOptimizeAfterWarmUp: "5000",
+	BUN_JSC_thresholdForOptimizeAfterLongWarmUp: "5000",
+	BUN_JSC_thresholdForOptimizeSoon: "5000",
+	BUN_JSC_thresholdForFTLOptimizeAfterWarmUp: "1000000",
+	BUN_JSC_thresholdForFTLOptimizeSoon: "1000000",
+	BUN_JSC_largeHeapSize: "268435456",
+	BUN_JSC_percentCPUPerMBForEdenTimer: "0.00001",
+	BUN_JSC_percentCPUPerMBForFullTimer: "0.00001",
+	BUN_GC_TIMER_DISABLE: "1",
+};
 
 /** Keeps OpenCode from installing its plugin package from a registry at every start; versions must agree. */
 const DEPENDENCIES = { dependencies: { "@opencode-ai/plugin": OPENCODE_VERSION } };
@@ -70,6 +89,7 @@ export function agentEnvironment(
 ): Record<string, string> {
 	return {
 		...serverEnvironment(place.home, password),
+		...RUNTIME,
 		OPENCODE_CONFIG_CONTENT: JSON.stringify(agentConfig(options, place)),
 		OPENCODE_PERMISSION: JSON.stringify(permissions(options)),
 		...(options.compaction ? {} : { OPENCODE_DISABLE_AUTOCOMPACT: "1" }),

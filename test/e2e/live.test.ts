@@ -81,6 +81,14 @@ describe("a live rollout", () => {
 		expect(output!.trim().split("\n")).toEqual(["OPENCODE_SERVER_PASSWORD=", "401"]);
 	});
 
+	test("what the agent runs inherits no settings of the agent's own runtime", async () => {
+		await using model = await openScriptedModel([bash("env | grep -c '^BUN_' || true"), say("done")]);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "rollout-end");
+		const [output] = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1));
+		expect(output!.trim()).toBe("0");
+	});
+
 	test("rules decide without a person, the strictest counts, and each decision says who made it", async () => {
 		const rules = [
 			{ tool: "bash", pattern: "*", action: "allow" as const },

@@ -6,7 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { type Lease, reapLeases, startTimeOf, takeLease } from "../../src/sandbox/lease/lease.ts";
+import { startTimeOf } from "../../src/host/process.ts";
+import { type Lease, reapLeases, takeLease } from "../../src/sandbox/lease/lease.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import { requirePart } from "../fixtures/parts.ts";
@@ -61,10 +62,7 @@ test("while an orphan is being destroyed its uid is not given away", async () =>
 test("a reaper that died is succeeded, one at work is left alone", async () => {
 	await using folder = await temporaryFolder();
 	const { lease, path } = await takeOrphan(folder.path, "orphan");
-	const busy = join(
-		folder.path,
-		`${lease.uid}.reaping-${process.pid}-${await startTimeOf(process.pid)}.json`,
-	);
+	const busy = join(folder.path, `${lease.uid}.reaping-${process.pid}-${startTimeOf(process.pid)}.json`);
 	await rename(path, busy);
 	expect(await reapLeases(folder.path, async () => {})).toBe(0);
 	await rename(busy, join(folder.path, `${lease.uid}.reaping-999999-1.json`));

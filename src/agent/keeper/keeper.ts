@@ -212,7 +212,7 @@ export class ServeKeeper implements AsyncDisposable {
 		const record = await recallServer(this.#options.home);
 		if (record === null) return null;
 		const log = await LogFile.open(this.logPath, this.#options.maxLogBytes);
-		const isAlive = () => isSame(record);
+		const isAlive = async () => isSame(record);
 		return { ...record, log, isAlive, whyEnded: () => "it ended", ended: this.#untilDead(isAlive) };
 	}
 

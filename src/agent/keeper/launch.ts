@@ -54,7 +54,7 @@ export async function launch({ binary, home, port, env, log, mark }: LaunchOptio
 	}
 	child.unref();
 	// One that has ended already is noticed by whoever asks whether it lives.
-	const { startTime }: ProcessIdentity = (await identify(child.pid!)) ?? { pid: child.pid!, startTime: "" };
+	const { startTime }: ProcessIdentity = identify(child.pid!) ?? { pid: child.pid!, startTime: "" };
 	return {
 		pid: child.pid!,
 		startTime,

@@ -1,4 +1,5 @@
 import { readdir, readFile, readlink } from "node:fs/promises";
+import { startTimeOf } from "../../host/process.ts";
 import { isAlive } from "./signals.ts";
 
 /** A process as the system knows it: numbers are given again, but not with the same start. */
@@ -9,17 +10,13 @@ export interface ProcessIdentity {
 }
 
 /** Null when there is no such process. */
-export async function identify(pid: number): Promise<ProcessIdentity | null> {
-	const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => null);
-	if (stat === null) return null;
-	// The name in brackets may hold anything; the fields after it may not.
-	const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-	if (fields[0] === "Z") return null;
-	return { pid, startTime: fields[19] ?? "" };
+export function identify(pid: number): ProcessIdentity | null {
+	const startTime = startTimeOf(pid);
+	return startTime === null ? null : { pid, startTime };
 }
 
-export async function isSame(identity: ProcessIdentity): Promise<boolean> {
-	return (await identify(identity.pid))?.startTime === identity.startTime;
+export function isSame({ pid, startTime }: ProcessIdentity): boolean {
+	return startTimeOf(pid) === startTime;
 }
 
 /** Which processes were started with this variable: those of a server that is gone are found by it, wherever they went. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { RolloutError } from "../../errors.ts";
-import { toTimerMs } from "../../model/duration.ts";
+import { toTimerMs, untilTimeout } from "../../model/duration.ts";
 import type { AgentOptions } from "../../model/request.ts";
 import { WARM_UP } from "../../model/warm-up.ts";
 import type { BoxProcess, Sandbox } from "../../sandbox/sandbox.ts";
@@ -44,7 +44,7 @@ export async function bootServe(
 	const log = new LogTail();
 	log.follow(server.stderr);
 	try {
-		const port = await listening(server, log, AbortSignal.any([signal, AbortSignal.timeout(BOOT_LIMIT_MS)]));
+		const port = await listening(server, log, untilTimeout(BOOT_LIMIT_MS, signal));
 		return new ServeAgent({ box, server, port, password, log, options });
 	} catch (error) {
 		await server[Symbol.asyncDispose]();

@@ -1,3 +1,4 @@
+import { untilTimeout } from "../../model/duration.ts";
 import { isObject, toArray, toText } from "../protocols/protocol.ts";
 import { ask, type Questioner, readAtMost, toQuestion } from "./ask.ts";
 import type { KnownDialect } from "./dialect.ts";
@@ -79,7 +80,7 @@ async function ownerOf({ endpoint, dispatcher, signal }: Questioner): Promise<st
 			path: `${url.pathname.replace(/\/+$/, "")}/models`,
 			method: "GET",
 			headers: endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` },
-			signal: AbortSignal.any([signal, AbortSignal.timeout(LIST_MS)]),
+			signal: untilTimeout(LIST_MS, signal),
 		});
 		if (statusCode !== 200) {
 			await body.dump();

@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync } from "node:fs";
 import { hostname } from "node:os";
+import { startTimeOf } from "../../host/process.ts";
 
 /** Names one process so well that a later process with the same pid is not mistaken for it. */
 export interface ProcessIdentity {
@@ -18,7 +19,7 @@ export const SILENT_MS = 30_000;
 export function ownIdentity(): ProcessIdentity {
 	return {
 		pid: process.pid,
-		started: startOf(process.pid) ?? "",
+		started: startTimeOf(process.pid) ?? "",
 		boot: readOr("", () => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
 		namespace: readOr("", () => readlinkSync("/proc/self/ns/pid")),
 		host: hostname(),
@@ -29,18 +30,10 @@ export function isAlive(other: ProcessIdentity, seenAt: number, now = Date.now()
 	const own = ownIdentity();
 	if (other.boot === own.boot && other.namespace === own.namespace) {
 		if (other.started === "") return respondsToSignals(other.pid);
-		return startOf(other.pid) === other.started;
+		return startTimeOf(other.pid) === other.started;
 	}
 	if (other.host === own.host && other.boot !== own.boot) return false;
 	return now - seenAt < SILENT_MS;
-}
-
-/** Field 22 of /proc/pid/stat; the program's name before it may hold spaces and brackets. A zombie runs no more. */
-function startOf(pid: number): string | null {
-	const stat = readOr(null, () => readFileSync(`/proc/${pid}/stat`, "utf8"));
-	if (stat === null) return null;
-	const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-	return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
 }
 
 function respondsToSignals(pid: number): boolean {

@@ -3,6 +3,7 @@ import { link, mkdir, readdir, readFile, rename, rm, unlink, writeFile } from "n
 import { join } from "node:path";
 import { z } from "zod";
 import { RolloutError } from "../../errors.ts";
+import { startTimeOf } from "../../host/process.ts";
 
 /** Who a box belongs to. A pid alone can be given to another program; with its start time and boot it cannot. */
 export const Owner = z.object({ pid: z.int(), startTime: z.string(), bootId: z.string() });
@@ -66,7 +67,7 @@ export async function reapLeases(folder: string, destroy: (lease: Lease) => Prom
 		if (await isBeingReaped(name)) continue;
 		const mine = join(
 			folder,
-			`${name.split(".")[0]}.reaping-${process.pid}-${await startTimeOf(process.pid)}.json`,
+			`${name.split(".")[0]}.reaping-${process.pid}-${startTimeOf(process.pid)}.json`,
 		);
 		try {
 			await rename(path, mine);
@@ -107,12 +108,12 @@ async function readLease(path: string): Promise<Lease | null> {
 
 async function isBeingReaped(name: string): Promise<boolean> {
 	const match = /\.reaping-(\d+)-(\d+)\.json$/.exec(name);
-	return match !== null && (await startTimeOf(Number(match[1]))) === match[2];
+	return match !== null && startTimeOf(Number(match[1])) === match[2];
 }
 
 export async function isAlive(owner: Owner): Promise<boolean> {
 	if (owner.bootId !== (await bootId())) return false;
-	return (await startTimeOf(owner.pid)) === owner.startTime;
+	return startTimeOf(owner.pid) === owner.startTime;
 }
 
 /** Written beside and linked into place: a slot is either free or held by a readable record. */
@@ -146,21 +147,9 @@ async function freeUids(folder: string, firstUid: number): Promise<number[]> {
 }
 
 export async function describeSelf(): Promise<Owner> {
-	const startTime = await startTimeOf(process.pid);
-	return { pid: process.pid, startTime: startTime ?? "0", bootId: await bootId() };
+	return { pid: process.pid, startTime: startTimeOf(process.pid) ?? "0", bootId: await bootId() };
 }
 
 async function bootId(): Promise<string> {
 	return (await readFile("/proc/sys/kernel/random/boot_id", "utf8")).trim();
-}
-
-/** In clock ticks since boot; null when there is no such process, or only its remains. */
-export async function startTimeOf(pid: number): Promise<string | null> {
-	try {
-		const stat = await readFile(`/proc/${pid}/stat`, "utf8");
-		const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-		return fields[0] === "Z" || fields[0] === "X" ? null : (fields[19] ?? null);
-	} catch {
-		return null;
-	}
 }
