@@ -99,7 +99,7 @@ export function parseArguments(command: Command, argv: readonly string[]): Argum
 				name,
 				{
 					type: option.value === undefined ? ("boolean" as const) : ("string" as const),
-					...(option.short === undefined ? {} : { short: option.short }),
+					short: option.short,
 				},
 			]),
 		),

@@ -39,8 +39,8 @@ still works, but then this one is uploaded once and kept as a snapshot of it.`,
 		const { templateId } = await buildE2bTemplate({
 			name,
 			env,
-			...(cpus === undefined ? {} : { cpus }),
-			...(memoryMb === undefined ? {} : { memoryMb }),
+			cpus,
+			memoryMb,
 			onLog: (line) => printLine(shell.stderr, line),
 		});
 		printLine(shell.stdout, `${name} ${templateId}`);

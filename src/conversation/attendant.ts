@@ -196,7 +196,7 @@ export class Attendant {
 	}
 
 	#ended({ ask, reply, by, message }: AskEnd): void {
-		const end = { requestId: ask.id, reply, by, ...(message === undefined ? {} : { message }) };
+		const end = { requestId: ask.id, reply, by, message };
 		if (ask.kind === "question") this.#emit({ type: "question-end", ...end });
 		else this.#emit({ type: "permission-end", ...end });
 	}

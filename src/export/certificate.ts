@@ -57,7 +57,11 @@ export class CertificateBuilder {
 
 	constructor(
 		purposes: ReadonlySet<Purpose>,
-		options: { expected?: Expected; logprobsMode?: string; interventions?: InterventionHandling },
+		options: {
+			expected?: Expected | undefined;
+			logprobsMode?: string | undefined;
+			interventions?: InterventionHandling;
+		},
 	) {
 		this.#handling = options.interventions ?? "keep";
 		this.#purposes = purposes;

@@ -54,8 +54,8 @@ export class SampleBuilder {
 		const { interventions: handling = "keep", expected, logprobsMode } = options;
 		this.#certificate = new CertificateBuilder(this.#purposes, {
 			interventions: handling,
-			...(expected === undefined ? {} : { expected }),
-			...(logprobsMode === undefined ? {} : { logprobsMode }),
+			expected,
+			logprobsMode,
 		});
 		this.#handling = handling;
 		this.#steeredFrom = steeredFrom(expected?.interventions ?? []) ?? Number.POSITIVE_INFINITY;

@@ -53,7 +53,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		protocol: draft.protocol.name,
 		dialect: draft.dialect,
 		engine: answer?.engine ?? draft.engine,
-		...(draft.logprobsMode === undefined ? {} : { logprobsMode: draft.logprobsMode }),
+		logprobsMode: draft.logprobsMode,
 		...toWeights(draft),
 		model: answer?.model ?? null,
 		startedAt: draft.startedAt,
@@ -74,7 +74,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		complete: ending.complete,
 		upstreamStatus: draft.upstreamStatus,
 		error: ending.error,
-		...(draft.continuity === undefined ? {} : { continuity: draft.continuity }),
+		continuity: draft.continuity,
 		losses: [...draft.losses, ...(answer?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
 	};
 }

@@ -99,7 +99,7 @@ export function resolveCredential(
 		model: present(spec.model) ?? endpoint.model,
 		apiKey: checkedKey(secret, "the stored key")!,
 		dialect: spec.dialect ?? endpoint.dialect,
-		...(spec.logprobsMode === undefined ? {} : { logprobsMode: spec.logprobsMode }),
+		logprobsMode: spec.logprobsMode,
 		disableThinking: false,
 	};
 }
@@ -113,10 +113,10 @@ export function resolveEndpoint(spec: ResolvableSpec, env: Environment): Endpoin
 			name: new URL(baseUrl).host,
 			baseUrl,
 			model: spec.model,
-			...(apiKey === undefined ? {} : { apiKey }),
+			apiKey,
 			dialect: spec.dialect,
-			...(spec.logprobsMode === undefined ? {} : { logprobsMode: spec.logprobsMode }),
-			...(spec.weightVersion === undefined ? {} : { weightVersion: spec.weightVersion }),
+			logprobsMode: spec.logprobsMode,
+			weightVersion: spec.weightVersion,
 			disableThinking: false,
 		};
 	}
@@ -230,7 +230,7 @@ function resolveNamed(entry: Entry, spec: NamedSpec, env: Environment): Endpoint
 		apiKey: chooseKey(entry, spec, env, baseUrl === serverUrl),
 		dialect: spec.dialect ?? entry.dialect,
 		...logprobsMode(spec, env),
-		...(spec.weightVersion === undefined ? {} : { weightVersion: spec.weightVersion }),
+		weightVersion: spec.weightVersion,
 		disableThinking: entry.disableThinking,
 	};
 }

@@ -11,7 +11,7 @@ export class ServedWeights {
 		if (this.#versions.size > MAX_ENDPOINTS) this.#versions.delete(this.#versions.keys().next().value!);
 	}
 
-	of(endpoint: { name: string; weightVersion?: string }): string | undefined {
+	of(endpoint: { name: string; weightVersion?: string | undefined }): string | undefined {
 		return this.#versions.get(endpoint.name) ?? endpoint.weightVersion;
 	}
 }

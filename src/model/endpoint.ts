@@ -60,9 +60,9 @@ export interface Endpoint {
 	/** Ends in /v1. */
 	baseUrl: string;
 	model: string;
-	apiKey?: string;
+	apiKey?: string | undefined;
 	dialect: DialectName;
-	logprobsMode?: LogprobsMode;
-	weightVersion?: string;
+	logprobsMode?: LogprobsMode | undefined;
+	weightVersion?: string | undefined;
 	disableThinking: boolean;
 }

@@ -191,8 +191,8 @@ function hasEnded(output: ToolOutput): boolean {
 function toMetadata(output: ToolOutput): Record<string, unknown> {
 	const { rollout_id, task_id, outcome } = output;
 	return {
-		...(rollout_id === undefined ? {} : { rollout_id }),
-		...(task_id === undefined ? {} : { task_id }),
+		rollout_id,
+		task_id,
 		...(typeof outcome === "string" ? { outcome } : {}),
 	};
 }

@@ -93,7 +93,7 @@ describe("every field is the caller's, else the environment's, else the default"
 			{ type: "url", baseUrl: "https://api.openai.com/v1", model: "m", dialect: "auto" },
 			{ OPENAI_API_KEY: "sk-1" },
 		);
-		expect(endpoint).not.toHaveProperty("apiKey");
+		expect(endpoint).toMatchObject({ apiKey: undefined });
 	});
 
 	test("scripted is the policy server's", () => {

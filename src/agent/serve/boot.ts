@@ -175,7 +175,7 @@ class ServeAgent implements BootedAgent {
 		const conversation = new ServeConversation(this.#client(directory), {
 			directory,
 			title: options.title ? null : "Paddock rollout",
-			...(sessionId === undefined ? {} : { sessionId }),
+			sessionId,
 			maxFrameBytes: MAX_FRAME_BYTES,
 			// Whoever decides has the sharper clock; this one is for asks that nobody takes.
 			times: { decideMs: toTimerMs(options.permissionDeadlineS * 1000 + DECIDE_GRACE_MS) },

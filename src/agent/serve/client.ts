@@ -159,7 +159,7 @@ export class ServeClient {
 	replyPermission(id: string, reply: "once" | "reject", message?: string): Promise<ServeAnswer> {
 		return this.call("POST", `/permission/${id}/reply`, {
 			reply,
-			...(message === undefined ? {} : { message }),
+			message,
 		});
 	}
 
@@ -225,15 +225,19 @@ export class ServeClient {
 export interface PromptBody {
 	messageID: string;
 	parts: { id: string; type: "text"; text: string }[];
-	model?: { providerID: string; modelID: string };
-	agent?: string;
-	variant?: string;
+	model?: { providerID: string; modelID: string } | undefined;
+	agent?: string | undefined;
+	variant?: string | undefined;
 }
 
 export function toPrompt(
 	text: string,
 	ids: MessageIds,
-	options: { model?: { providerID: string; modelID: string }; agent?: string; variant?: string },
+	options: {
+		model?: { providerID: string; modelID: string } | undefined;
+		agent?: string | undefined;
+		variant?: string | undefined;
+	},
 ): PromptBody {
 	return { messageID: ids.messageId, parts: [{ id: ids.partId, type: "text", text }], ...options };
 }

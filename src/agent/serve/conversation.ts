@@ -27,9 +27,9 @@ export interface ServeConversationOptions {
 	/** Of a new session; null lets OpenCode ask the model for one. */
 	title?: string | null;
 	/** Goes on with this session. */
-	sessionId?: string;
+	sessionId?: string | undefined;
 	/** provider/model */
-	model?: string;
+	model?: string | undefined;
 	times?: Partial<ServeTimes>;
 	maxFrameBytes?: number;
 	queueLimits?: QueueLimits;
@@ -127,9 +127,9 @@ export class ServeConversation implements Conversation {
 		const ids = options.ids ?? { messageId: mintId("msg"), partId: mintId("prt") };
 		const model = options.model === undefined ? this.#model : parseModel(options.model);
 		const prompt = toPrompt(text, ids, {
-			...(model === undefined ? {} : { model }),
-			...(options.agent === undefined ? {} : { agent: options.agent }),
-			...(options.variant === undefined ? {} : { variant: options.variant }),
+			model,
+			agent: options.agent,
+			variant: options.variant,
 		});
 		const { turns } = this.#router;
 		turns.sent(ids.messageId);

@@ -44,10 +44,10 @@ export function toEndpointSpec(
 		return {
 			type: "named",
 			name,
-			...(baseUrl === undefined ? {} : { baseUrl }),
-			...(model === undefined ? {} : { model }),
-			...(apiKey === undefined ? {} : { apiKey }),
-			...(logprobsMode === undefined ? {} : { logprobsMode }),
+			baseUrl,
+			model,
+			apiKey,
+			logprobsMode,
 		};
 	}
 	if (baseUrl === undefined) {
@@ -62,8 +62,8 @@ export function toEndpointSpec(
 		baseUrl,
 		model,
 		dialect: "auto",
-		...(apiKey === undefined ? {} : { apiKey }),
-		...(logprobsMode === undefined ? {} : { logprobsMode }),
+		apiKey,
+		logprobsMode,
 	};
 }
 
@@ -91,7 +91,7 @@ function toPolicy(args: Arguments, policies: readonly string[]): EndpointSpec {
 	if (policy === "replay" && trace === undefined) {
 		throw new UsageError("--policy replay needs --trace <rollout>: which one to play back.", "no_trace");
 	}
-	return { type: "policy", policy, ...(trace === undefined ? {} : { trace }) };
+	return { type: "policy", policy, trace };
 }
 
 function readKey(variable: string | undefined, env: Record<string, string | undefined>): string | undefined {

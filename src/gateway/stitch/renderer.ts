@@ -46,7 +46,7 @@ export class Renderer {
 			body: JSON.stringify({
 				model,
 				messages: body.messages,
-				...(body.tools === undefined ? {} : { tools: body.tools }),
+				tools: body.tools,
 				...(body.chat_template_kwargs === undefined
 					? {}
 					: { chat_template_kwargs: body.chat_template_kwargs }),

@@ -15,8 +15,8 @@ export interface TemplateOptions {
 	name: string;
 	/** E2B_API_KEY and E2B's own variables for other addresses are read from here. */
 	env: Record<string, string | undefined>;
-	cpus?: number;
-	memoryMb?: number;
+	cpus?: number | undefined;
+	memoryMb?: number | undefined;
 	agentBinary?: string;
 	onLog: (line: string) => void;
 }
