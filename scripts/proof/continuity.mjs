@@ -11,7 +11,7 @@ const ROLLOUTS_OF_TASK = 8;
  */
 export async function measureContinuity({ server, engine, work, runPython, model }) {
 	const columns = {};
-	for (const continuity of ["auto", "off"]) {
+	for (const continuity of ["off", "auto"]) {
 		const ids = [];
 		for (const task of [HELLO, PAIR]) {
 			const sampling = { continuity, maxTokensCap: 256 };
