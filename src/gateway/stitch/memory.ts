@@ -25,25 +25,38 @@ export interface Parent {
 }
 
 const MAX_CALLS_OF_SESSION = 64;
+/** An agent may start any number of helpers; those that rested longest are forgotten first. */
+const MAX_SESSIONS = 32;
+const MAX_NAMES = 1_000;
 /** 16 MB for a rollout, whatever its length. */
 const MAX_IDS = 4_000_000;
 
 /** The calls of one rollout that a later one may go on from. */
 export class Memory {
+	/** The one that spoke last comes last. */
 	readonly #sessions = new Map<string, Delivered[]>();
+	readonly #names = new Set<string>();
 	#ids = 0;
 
 	add(session: string, call: Delivered): void {
-		if (this.#ids + call.tail.length > MAX_IDS) this.#forget();
 		const calls = this.#sessions.get(session) ?? [];
-		calls.push(call);
-		if (calls.length > MAX_CALLS_OF_SESSION) calls.shift();
+		this.#sessions.delete(session);
 		this.#sessions.set(session, calls);
+		calls.push(call);
 		this.#ids += call.tail.length;
+		// Its tokens stay: what came later builds on them.
+		if (calls.length > MAX_CALLS_OF_SESSION) calls.shift();
+		if (this.#names.size < MAX_NAMES) this.#names.add(session);
+		while (this.#ids > MAX_IDS || this.#sessions.size > MAX_SESSIONS) this.#forgetOne();
 	}
 
 	has(session: string): boolean {
 		return this.#sessions.has(session);
+	}
+
+	/** It has spoken, whether or not that is remembered. */
+	knows(session: string): boolean {
+		return this.#names.has(session);
 	}
 
 	/** The longest call whose messages and reply this conversation goes on from. */
@@ -61,10 +74,15 @@ export class Memory {
 		return best;
 	}
 
-	/** A rollout that long goes on without us: its next calls start anew. */
-	#forget(): void {
-		this.#sessions.clear();
-		this.#ids = 0;
+	/** A session that long goes on without us: its next call starts anew. */
+	#forgetOne(): void {
+		const [session, calls] = this.#sessions.entries().next().value!;
+		this.#sessions.delete(session);
+		const tails = new Set<Int32Array>();
+		for (const call of calls)
+			for (let at: Delivered | null = call; at !== null && !tails.has(at.tail); at = at.parent)
+				tails.add(at.tail);
+		for (const tail of tails) this.#ids -= tail.length;
 	}
 }
 

@@ -43,7 +43,8 @@ export class Stitcher {
 		keepReasoning: boolean,
 	): Promise<Stitched | string> {
 		const messages = toArray(body.messages);
-		if (!this.#memory.has(session)) return FIRST_CALL;
+		if (!this.#memory.has(session))
+			return this.#memory.knows(session) ? "the session is longer than what is remembered" : FIRST_CALL;
 		if (hasMedia(messages)) return "the messages hold more than text";
 		const parent = this.#memory.find(session, toConversation(body), messages);
 		if (parent === null) return "the history is not one that was delivered";
