@@ -27,6 +27,8 @@ export interface Config {
 	boxCeiling: Pick<BoxSpec, "memoryMb" | "diskMb" | "cpus" | "pids">;
 	/** The most that the trace of one rollout may take on disk. */
 	maxTraceMb: number;
+	/** Folders of this machine that conversations may work in. */
+	folders: readonly string[];
 	/** The environment the endpoint catalog and the backends read their own variables from. */
 	env: Record<string, string | undefined>;
 }
@@ -45,6 +47,10 @@ const Variables = z.object({
 	PADDOCK_MAX_BOX_CPUS: z.coerce.number().positive().optional(),
 	PADDOCK_MAX_BOX_PIDS: z.coerce.number().int().min(1).optional(),
 	PADDOCK_MAX_TRACE_MB: z.coerce.number().int().min(1).optional(),
+	PADDOCK_FOLDERS: z
+		.string()
+		.regex(/^\/[^:]*(:\/[^:]*)*$/, "must be absolute paths with colons between them")
+		.optional(),
 	PADDOCK_MAX_PER_ENDPOINT: z.coerce.number().int().min(1).max(100_000).optional(),
 });
 
@@ -72,6 +78,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 			pids: variables.PADDOCK_MAX_BOX_PIDS ?? 16_384,
 		},
 		maxTraceMb: variables.PADDOCK_MAX_TRACE_MB ?? 1024,
+		folders: variables.PADDOCK_FOLDERS?.split(":") ?? [],
 		maxPerEndpoint: variables.PADDOCK_MAX_PER_ENDPOINT ?? null,
 		env,
 	};

@@ -63,7 +63,11 @@ export function openMachine(options: MachineOptions): Machine {
 			);
 			const policies = stack.use(await openPolicyServer());
 			const starts = new Turnstile(availableParallelism());
-			const boxes = openBoxes({ gateway, agent: opencode, backend, starts }, options, stack);
+			const boxes = openBoxes(
+				{ gateway, agent: opencode, backend, starts, folders: config.folders },
+				options,
+				stack,
+			);
 			const deps = {
 				store: patient(store),
 				gateway,

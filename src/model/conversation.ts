@@ -22,6 +22,12 @@ export const ConversationTerms = z
 			.max(30 * DAY_S)
 			.default(DAY_S)
 			.describe("Closed so long after it was opened"),
+		folder: z
+			.string()
+			.max(4096)
+			.regex(/^\//, "must be an absolute path")
+			.optional()
+			.describe("A folder of the worker's machine to work in, read and written; the operator allows which"),
 		deliverables: z
 			.array(z.string().min(1).max(1_000))
 			.max(100)
@@ -88,12 +94,13 @@ export function toRequest(request: ConversationRequest): {
 		box,
 		idleS,
 		lifetimeS,
+		folder,
 		deliverables,
 		after,
 		...rest
 	} = request;
 	const task = Task.parse({ id: TASK_ID, instruction: NO_TASK, files, setup: before, clocks, budget, box });
-	return { request: { ...rest, task }, terms: { idleS, lifetimeS, deliverables, after } };
+	return { request: { ...rest, task }, terms: { idleS, lifetimeS, folder, deliverables, after } };
 }
 
 /** Why a conversation is over. */

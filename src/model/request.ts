@@ -90,10 +90,15 @@ export const RolloutRequest = z
 	.meta({ id: "RolloutRequest" });
 export type RolloutRequest = z.infer<typeof RolloutRequest>;
 
-/** As it is stored: a conversation's request has terms of its own. `keyed`: it came with a key, which is erased at its end. */
-export type StoredRequest = RolloutRequest & {
-	conversation?: (ConversationTerms & { keyed: boolean }) | undefined;
-};
+/** What a conversation's request has of its own, as it is stored. */
+export interface StoredTerms extends ConversationTerms {
+	/** It came with a key, which is erased at its end. */
+	keyed: boolean;
+	/** The folder was named by a program of the operator's own, on the only machine there is. */
+	isOwnFolder?: boolean | undefined;
+}
+
+export type StoredRequest = RolloutRequest & { conversation?: StoredTerms | undefined };
 
 /** All of a request but its task: small, whatever the task's files weigh. */
 export type RolloutTerms = Omit<StoredRequest, "task">;

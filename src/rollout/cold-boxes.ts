@@ -1,4 +1,4 @@
-import type { RolloutRequest } from "../model/request.ts";
+import type { StoredRequest } from "../model/request.ts";
 import {
 	bootAgent,
 	newKey,
@@ -18,7 +18,7 @@ export class ColdBoxes implements ReadyBoxes {
 		this.#deps = deps;
 	}
 
-	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
+	async open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
 		const { task } = request;
 		await using stack = new AsyncDisposableStack();
 		record.phase("create");
@@ -27,7 +27,7 @@ export class ColdBoxes implements ReadyBoxes {
 		record.phase("setup");
 		const key = newKey();
 		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
-		const give = async () => stack.use(await prepare(task, box, (event) => record.setUp(event), signal));
+		const give = async () => stack.use(await prepare(request, box, (event) => record.setUp(event), signal));
 		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
 		const [given, agent] = task.setup.length > 0 ? [await give(), await boot()] : await both(give(), boot());
 		const owned = stack.move();

@@ -5,12 +5,13 @@ import { RolloutError, within } from "../errors.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
 import { type SetupEvent, toStart } from "../model/event.ts";
-import type { RolloutRequest } from "../model/request.ts";
-import { AGENT_LOG_DIR, type BoxSpec, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
+import type { RolloutRequest, StoredRequest } from "../model/request.ts";
+import { AGENT_LOG_DIR, type BoxSpec, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
 import { type Backend, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "../verify/commands.ts";
 import { stageFiles } from "../verify/verifier.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
+import { type Folder, findFolder, requireSameFolder } from "./folder.ts";
 import type { RolloutRecord } from "./record.ts";
 import { Snapshot } from "./snapshot.ts";
 import type { Turnstile } from "./turnstile.ts";
@@ -35,7 +36,7 @@ export interface ReadyBox extends AsyncDisposable {
 }
 
 export interface ReadyBoxes {
-	open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox>;
+	open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox>;
 }
 
 export interface ReadyDeps {
@@ -44,6 +45,8 @@ export interface ReadyDeps {
 	backend(name: string): Promise<Backend>;
 	/** Agent starts cost three CPU-seconds each; more at once than cores only makes all of them late. */
 	starts: Turnstile;
+	/** The folders of this machine that agents may work in. */
+	folders?: readonly string[] | undefined;
 }
 
 /** A key that is good for one rollout, from one box. */
@@ -53,13 +56,14 @@ export function newKey(): string {
 
 /** Opens the agent's box, or (without a gateway) the verifier's, within the create clock. */
 export async function openBox(
-	deps: Pick<ReadyDeps, "backend"> & Partial<Pick<ReadyDeps, "gateway">>,
-	request: RolloutRequest,
+	deps: Pick<ReadyDeps, "backend" | "folders"> & Partial<Pick<ReadyDeps, "gateway">>,
+	request: StoredRequest,
 	signal: AbortSignal,
 	options: { isAhead?: boolean } = {},
 ): Promise<Sandbox> {
 	const { task } = request;
 	const { gateway } = deps;
+	const folder = gateway === undefined ? null : await folderOf(request, deps.folders ?? []);
 	const ms = task.clocks.createS * 1000;
 	const clock = AbortSignal.timeout(toTimerMs(ms));
 	const late = (cause?: unknown) => {
@@ -71,20 +75,37 @@ export async function openBox(
 			spec: gateway ? task.box : withRoomForBoth(task.box),
 			signal: AbortSignal.any([signal, clock]),
 			...options,
+			...(folder === null ? {} : { folder: folder.path }),
 			...(gateway
 				? { onGateway: (connection, boxId) => gateway.accept(connection, boxId) }
 				: { role: "verifier", onGateway: (connection) => connection.destroy() }),
 		});
 	try {
-		return await within(
+		const box = await within(
 			"sandbox",
 			"sandbox_open_failed",
 			() => inTime(open(), { ms: ms + OPEN_GRACE_MS, late, signal }, (box) => box[Symbol.asyncDispose]()),
 			{ retryable: true },
 		);
+		if (folder !== null) await closedUnless(box, () => requireSameFolder(box, folder));
+		return box;
 	} catch (error) {
 		if (!clock.aborted || signal.aborted) throw error;
 		throw late(error);
+	}
+}
+
+async function folderOf({ conversation }: StoredRequest, allowed: readonly string[]): Promise<Folder | null> {
+	if (conversation?.folder === undefined) return null;
+	return await findFolder(conversation.folder, conversation.isOwnFolder ? null : allowed);
+}
+
+async function closedUnless(box: Sandbox, check: () => Promise<void>): Promise<void> {
+	try {
+		await check();
+	} catch (error) {
+		await box[Symbol.asyncDispose]();
+		throw error;
 	}
 }
 
@@ -111,7 +132,7 @@ export async function bootAgent(
 
 /** Puts the task into the box, runs its setup, and remembers what the agent is given. */
 export async function prepare(
-	task: Task,
+	{ task, conversation }: StoredRequest,
 	box: Sandbox,
 	onSetup: (event: SetupEvent) => void,
 	signal: AbortSignal,
@@ -125,7 +146,10 @@ export async function prepare(
 		await box.writeFile(at(INSTRUCTION_PATH), task.instruction);
 		await stageFiles(box, task.files, at(WORKDIR));
 		await setUp(task, box, onSetup, signal);
-		return await Snapshot.take(box, AGENT_FOLDERS, task.box.diskMb * SNAPSHOT_PER_DISK * 1024 * 1024);
+		// A folder of this machine is not the box's to keep.
+		const exclude =
+			conversation?.folder === undefined ? AGENT_FOLDERS : [...AGENT_FOLDERS, WORKDIR.slice(HOME.length + 1)];
+		return await Snapshot.take(box, exclude, task.box.diskMb * SNAPSHOT_PER_DISK * 1024 * 1024);
 	};
 	return await within(
 		"sandbox",

@@ -33,9 +33,14 @@ export async function unpackState(bytes: Buffer): Promise<State> {
 	return { session, workdir: end === plain.length ? null : plain.subarray(end) };
 }
 
-export async function takeState(ready: ReadyBox, sessionId: string): Promise<State> {
+/** A workdir that is a folder of this machine stays where it is. */
+export async function takeState(
+	ready: ReadyBox,
+	sessionId: string,
+	{ hasFolder }: { hasFolder: boolean },
+): Promise<State> {
 	const session = await ready.agent.exportSession(pathIn(ready.box, WORKDIR), sessionId);
-	return { session, workdir: await packWorkdir(ready.box) };
+	return { session, workdir: hasFolder ? null : await packWorkdir(ready.box) };
 }
 
 /** Puts it into a box whose agent waits. Unpacking happens in there: what an agent packed may be hostile. */

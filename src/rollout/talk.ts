@@ -53,7 +53,7 @@ export async function talk(
 	using _clock = halt.on(AbortSignal.timeout(restOfLife(terms, past)), { type: "timeout" });
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
-	if (past.state !== null) await restore(ready, past, record);
+	if (past.state !== null) await restore(ready, past, record, terms.folder !== undefined);
 	const sessionId = past.state?.session.info.id;
 	await using conversation = await openConversation(
 		ready,
@@ -92,10 +92,16 @@ function restOfLife({ lifetimeS }: ConversationTerms, { openedAt }: Past): numbe
 	return toTimerMs(Math.max(1, lifetimeS * 1000 - agedMs));
 }
 
-async function restore(ready: ReadyBox, { state }: Past, record: RolloutRecord): Promise<void> {
+async function restore(
+	ready: ReadyBox,
+	{ state }: Past,
+	record: RolloutRecord,
+	hasFolder: boolean,
+): Promise<void> {
 	if (state === null) return;
 	await within("sandbox", "restore_failed", () => giveState(ready, state), { retryable: true });
-	if (state.workdir === null) record.note("the files were too large to be kept: only what was said is back");
+	if (state.workdir === null && !hasFolder)
+		record.note("the files were too large to be kept: only what was said is back");
 	record.emit({ type: "state-restored", messages: state.session.messages.length });
 }
 
@@ -176,10 +182,11 @@ async function keepState(
 	deps: Deps,
 	record: RolloutRecord,
 ): Promise<void> {
+	const hasFolder = rollout.request.conversation?.folder !== undefined;
 	// Somebody was quicker: it is kept after that turn.
 	if (conversation.pending || conversation.sessionId === null) return;
 	try {
-		const state = await packState(await takeState(ready, conversation.sessionId));
+		const state = await packState(await takeState(ready, conversation.sessionId, { hasFolder }));
 		await deps.store.putBlob(rollout.id, rollout.attempt, "state", state);
 		record.emit({ type: "state-saved", sizeBytes: state.length });
 	} catch (error) {

@@ -5,7 +5,7 @@ import type { BootedAgent } from "../agent/agent.ts";
 import { whenAborted } from "../agent/stopped.ts";
 import { messageOf } from "../errors.ts";
 import type { SetupEvent } from "../model/event.ts";
-import type { RolloutRequest } from "../model/request.ts";
+import type { RolloutRequest, StoredRequest } from "../model/request.ts";
 import { WORKDIR } from "../model/task.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
@@ -82,7 +82,10 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		this.#makeMore();
 	}
 
-	async open(request: RolloutRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
+	async open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
+		// Nobody makes a box ahead in somebody's own folder.
+		if (request.conversation?.folder !== undefined)
+			return await this.#options.cold.open(request, record, signal);
 		record.phase("create");
 		this.#hush();
 		// Before it takes its own, so that the next box to be made is one for its siblings.
@@ -235,9 +238,7 @@ async function makeWarm(
 	await using stack = new AsyncDisposableStack();
 	const box = stack.use(await openBox(options, request, signal, { isAhead: true }));
 	const setup: SetupEvent[] = [];
-	const given = forTask
-		? stack.use(await prepare(request.task, box, (event) => setup.push(event), signal))
-		: null;
+	const given = forTask ? stack.use(await prepare(request, box, (event) => setup.push(event), signal)) : null;
 	const key = newKey();
 	const agent = stack.use(await bootAgent(options, box, request, key, signal));
 	{
@@ -276,7 +277,7 @@ async function finish(
 	record.opened(box.id, box.backend, true, { ...box.facts, primed: warm.given !== null });
 	record.phase("setup");
 	for (const event of warm.setup) record.setUp(event);
-	const given = warm.given ?? (await prepare(request.task, box, (event) => record.setUp(event), signal));
+	const given = warm.given ?? (await prepare(request, box, (event) => record.setUp(event), signal));
 	return {
 		box,
 		agent,

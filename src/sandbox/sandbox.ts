@@ -1,4 +1,5 @@
 import type { Duplex, Readable, Writable } from "node:stream";
+import { RolloutError } from "../errors.ts";
 import { type BoxSpec, HOME } from "../model/task.ts";
 
 export interface ExecOptions {
@@ -110,6 +111,11 @@ export interface OpenOptions {
 	signal?: AbortSignal;
 	/** The verifier's box needs no gateway and no agent. */
 	role?: "agent" | "verifier";
+	/**
+	 * A folder of this machine, without links in its path, that lies where the workdir is, to be read and written; the box
+	 * then runs under its owner's uid. Backends that cannot refuse with `folder_unsupported`.
+	 */
+	folder?: string | undefined;
 	/** Made ahead of its time: until it is thawed it yields the processors to boxes that are at work. */
 	isAhead?: boolean;
 }
@@ -127,6 +133,13 @@ export interface Backend extends AsyncDisposable {
 	open(options: OpenOptions): Promise<Sandbox>;
 	/** Destroys what dead owners left behind; says how many boxes that was. */
 	reap(): Promise<number>;
+}
+
+/** For backends whose boxes share no files with this machine. */
+export function refuseFolder(backend: string, { folder }: OpenOptions): void {
+	if (folder === undefined) return;
+	const message = `the ${backend} sandbox cannot work in a folder of this machine: use local or docker`;
+	throw new RolloutError("sandbox", "folder_unsupported", message);
 }
 
 /** Where a path of the task's world lies in this box, whose home may be elsewhere. */

@@ -77,6 +77,8 @@ const USAGE_STATUS: Record<string, number> = {
 	conversation_open: 409,
 	api_key_needed: 422,
 	driver_refused: 422,
+	folder_refused: 422,
+	folder_unsupported: 422,
 	submission_too_large: 413,
 	bad_text: 422,
 	above_queue_limit: 422,

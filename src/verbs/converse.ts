@@ -1,3 +1,4 @@
+import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import { deliverableBlob } from "../model/blob.ts";
@@ -31,15 +32,21 @@ export function conversing(config: Config, store: Store, queue: Queue, admission
 	}
 
 	return {
-		async converse(asked, { idempotencyKey, by = "caller" } = {}) {
+		async converse(asked, { idempotencyKey, by = "caller", isOwner = false } = {}) {
 			requireStorable({ asked, idempotencyKey, by }, "request");
 			const { request, terms } = toRequest(asked);
 			requireTalkative(asked);
+			// On many machines nobody knows whose folder a path will be.
+			const isOwnFolder = isOwner && config.databaseUrl === null;
+			if (!isOwnFolder) requireFolder(asked, config);
 			requireAcceptable(request, config);
 			await requireCredentials([request], store);
 			const { endpoint } = request;
 			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;
-			const stored = { id: newConversationId(), request: { ...request, conversation: { ...terms, keyed } } };
+			const stored = {
+				id: newConversationId(),
+				request: { ...request, conversation: { ...terms, keyed, isOwnFolder } },
+			};
 			const row = await admission.admit(1, idempotencyKey, async () => {
 				const { rollouts } = await store.submit({ rollouts: [stored], idempotencyKey });
 				const { id, status, priority } = rollouts[0]!;
@@ -131,6 +138,22 @@ export function closed(id: string): UsageError {
 function requireTalkative({ agent }: ConversationRequest): void {
 	if (agent.driver === "serve") return;
 	throw new UsageError("the driver run ends with each prompt: a conversation needs serve", "driver_refused");
+}
+
+/** Says no before anything is stored. The worker looks again, with all links followed. */
+function requireFolder({ folder, sandbox }: ConversationRequest, { folders }: Config): void {
+	if (folder === undefined) return;
+	const isAllowed = folders.some((one) => join(folder, "/").startsWith(join(one, "/")));
+	if (!isAllowed)
+		throw new UsageError(
+			"the folder is not allowed here: the operator names those that are in PADDOCK_FOLDERS",
+			"folder_refused",
+		);
+	if (sandbox !== "local" && sandbox !== "docker")
+		throw new UsageError(
+			`the ${sandbox} sandbox cannot work in a folder: use local or docker`,
+			"folder_unsupported",
+		);
 }
 
 function toTold({ rolloutId, ...event }: RolloutEvent): ConversationEvent {

@@ -113,7 +113,12 @@ export interface Conversing {
 	/** Checked, admitted, stored and queued when it resolves; a worker opens it when it has room. */
 	converse(
 		request: ConversationRequest,
-		options?: { idempotencyKey?: string | undefined; by?: string | undefined },
+		options?: {
+			idempotencyKey?: string | undefined;
+			by?: string | undefined;
+			/** Whoever asks is the operator, on this machine: any folder may be named. No door to elsewhere says so. */
+			isOwner?: boolean | undefined;
+		},
 	): Promise<ConversationRow>;
 	conversation(id: string): Promise<ConversationRow | null>;
 	conversations(

@@ -13,6 +13,7 @@ import { loadTask } from "../../src/task/load.ts";
 import { missingForEngine, startEngine, type TestEngine } from "../fixtures/docker-engine.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { conformance } from "./conformance.ts";
+import { expectWalls, makeOwnFolder, openIn } from "./own-folder.ts";
 import { expectGuardedWayOut } from "./way-out.ts";
 
 const run = promisify(execFile);
@@ -50,6 +51,13 @@ describe("the docker backend", () => {
 	afterAll(async () => {
 		if (missing === null) await backend[Symbol.asyncDispose]();
 		await rm(root, { recursive: true, force: true });
+	});
+
+	test("a box in a folder of this machine reads and writes it, and nothing else of the machine", async (context) => {
+		here(context);
+		await using place = await makeOwnFolder();
+		await using box = await openIn(backend, place.folder);
+		await expectWalls(box, place);
 	});
 
 	test("the self-test opens a real box and finds everything in order", async (context) => {

@@ -1,7 +1,7 @@
 import { type Duplex, PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
-import type { BoxSpec } from "../../model/task.ts";
+import { type BoxSpec, WORKDIR } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
@@ -30,6 +30,8 @@ export interface ContainerPlan {
 	runDirectory: string;
 	init: InitConfig;
 	facts: Record<string, unknown>;
+	/** A folder of this machine in the place of the workdir. */
+	folder?: string | undefined;
 }
 
 /** Starts the box's container and reads its last words; it removes itself when it ends. */
@@ -160,6 +162,7 @@ function toOptions(plan: ContainerPlan): Docker.ContainerCreateOptions {
 				mount(staged.init, INIT_PATH),
 				mount(staged.runUntrusted, `${BOX_BIN}/${RUN_UNTRUSTED}`),
 				mount(plan.runDirectory, BOX_RUN),
+				...(plan.folder === undefined ? [] : [{ ...mount(plan.folder, WORKDIR), ReadOnly: false }]),
 			],
 			LogConfig: { Type: "none", Config: {} },
 		},

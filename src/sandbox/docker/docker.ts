@@ -5,6 +5,7 @@ import { messageOf, RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
+import { folderOwner } from "../box/folder-owner.ts";
 import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
 import { stage } from "../box/staging.ts";
@@ -74,7 +75,7 @@ class DockerBackend implements Backend {
 
 	async open(options: OpenOptions): Promise<Sandbox> {
 		options.signal?.throwIfAborted();
-		const { spec, role = "agent" } = options;
+		const { spec, role = "agent", folder } = options;
 		await this.#requireSharedFiles();
 		const { podman, rootless } = await this.#askOnce();
 		const image = await this.#image(spec.image ?? this.#defaultImage);
@@ -82,10 +83,16 @@ class DockerBackend implements Backend {
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "docker", boxId);
 		const isRoot = process.getuid?.() === 0;
+		const owner = isRoot && folder !== undefined ? await folderOwner(folder) : null;
 		const cgroup = { version: "none" as const, folders: [], note: "kept by the engine" };
 		const describe = async () => ({ boxId, runDirectory, cgroup });
-		const { lease, path } = await takeLease(this.#leases, isRoot, describe, FIRST_CONTAINER_UID);
-		const uid = lease.uid ?? ownUid(rootless, podman);
+		const { lease, path } = await takeLease(
+			this.#leases,
+			isRoot && owner === null,
+			describe,
+			FIRST_CONTAINER_UID,
+		);
+		const uid = lease.uid ?? owner ?? ownUid(rootless, podman);
 		// Only of a uid that is the box's alone does the kernel count the processes as the box's.
 		const processes = lease.uid === null ? PROCESSES_OF_UID : spec.pids;
 		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
@@ -114,7 +121,7 @@ class DockerBackend implements Backend {
 					image: image.name,
 					volumes: image.volumes,
 					labels: await labelsOf(boxId),
-					...{ spec, uid, staged, runDirectory, podman, rootless },
+					...{ spec, uid, staged, runDirectory, podman, rootless, folder },
 					init: initConfig({
 						...{ boxId, run: BOX_RUN, processes, imageEnv: image.env },
 						...{ gateway: role === "agent", egress: egress !== null },

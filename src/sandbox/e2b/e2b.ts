@@ -16,7 +16,7 @@ import {
 import { OpenBoxes } from "../box/open-boxes.ts";
 import { Egress } from "../egress/egress.ts";
 import { isOrphaned, LABELS, labelsOf, machineId } from "../lease/owner-labels.ts";
-import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
+import { type Availability, type Backend, type OpenOptions, refuseFolder, type Sandbox } from "../sandbox.ts";
 import { SILENCE_MS, type Tunnel } from "../tunnel/tunnel.ts";
 import type { BridgeOrder } from "../tunnel/wire.ts";
 import { openTunnel } from "./e2b-tunnel.ts";
@@ -79,6 +79,7 @@ class E2bBackend implements Backend {
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {
+		refuseFolder(this.name, options);
 		options.signal?.throwIfAborted();
 		const { spec, role = "agent" } = options;
 		const boxId = `box-${randomBytes(6).toString("hex")}`;

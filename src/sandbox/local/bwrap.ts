@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
-import type { BoxSpec } from "../../model/task.ts";
+import { type BoxSpec, WORKDIR } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
@@ -29,6 +29,8 @@ export interface BwrapPlan {
 	cgroup: Cgroup;
 	init: InitConfig;
 	facts: Record<string, unknown>;
+	/** A folder of this machine in the place of the workdir. */
+	folder?: string | undefined;
 }
 
 /**
@@ -115,7 +117,7 @@ function hardLimitOfFiles(): number {
 	return hard === undefined ? OPEN_FILES : Number(hard);
 }
 
-export function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): string[] {
+export function bwrapArguments({ spec, staged, runDirectory, folder }: BwrapPlan): string[] {
 	const size = (bytes: number) => ["--size", `${bytes}`];
 	return [
 		...["--unshare-all", "--unshare-user", "--disable-userns", "--uid", "1000", "--gid", "1000"],
@@ -142,6 +144,7 @@ export function bwrapArguments({ spec, staged, runDirectory }: BwrapPlan): strin
 		],
 		...["--perms", "1777", ...size(TMP_BYTES), "--tmpfs", "/tmp"],
 		...["--perms", "0755", ...size(spec.diskMb * 1024 * 1024), "--tmpfs", "/home/user"],
+		...(folder === undefined ? [] : ["--bind", folder, WORKDIR]),
 		...["--ro-bind", staged.agent, AGENT_PATH, "--ro-bind", staged.init, INIT_PATH],
 		...["--ro-bind", staged.runUntrusted, `${BOX_BIN}/${RUN_UNTRUSTED}`],
 		// Bun reads configuration from where it starts: never a folder the agent can write to.

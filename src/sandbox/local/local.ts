@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { findAgentBinary } from "../../host/binary.ts";
 import { type BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
+import { folderOwner } from "../box/folder-owner.ts";
 import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
 import { type Staged, stage } from "../box/staging.ts";
@@ -51,12 +52,13 @@ class LocalBackend implements Backend {
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {
-		const { spec, role = "agent" } = options;
+		const { spec, role = "agent", folder } = options;
 		const isRoot = process.getuid?.() === 0;
+		const owner = isRoot && folder !== undefined ? await folderOwner(folder) : null;
 		const staged = await this.#stage(isRoot);
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const runDirectory = join(this.#root, "boxes", boxId);
-		const { lease, path } = await takeLease(this.#leases, isRoot, async () => ({
+		const { lease, path } = await takeLease(this.#leases, isRoot && owner === null, async () => ({
 			boxId,
 			runDirectory,
 			cgroup: await planCgroup(boxId),
@@ -82,15 +84,15 @@ class LocalBackend implements Backend {
 			home: HOME,
 			agentBinary: AGENT_PATH,
 			runDirectory,
-			socketOwner: lease.uid ?? undefined,
+			socketOwner: lease.uid ?? owner ?? undefined,
 			signal: options.signal,
 			answerTimeoutMs: this.#options.answerTimeoutMs,
 			onGateway: role === "agent" ? (connection) => options.onGateway(connection, boxId) : null,
 			onEgress: egress === null ? undefined : (connection) => egress.accept(connection),
 			launch: () =>
 				startBwrap({
-					...{ spec, uid: lease.uid, staged, runDirectory, cgroup: lease.cgroup, init },
-					facts: { ...describeBox(lease, spec, limits), networkAsked: egress?.asked ?? [] },
+					...{ spec, uid: lease.uid ?? owner, staged, runDirectory, cgroup: lease.cgroup, init, folder },
+					facts: { ...describeBox(lease, spec, limits), folder, networkAsked: egress?.asked ?? [] },
 				}),
 			release: async () => {
 				await egress?.[Symbol.asyncDispose]();

@@ -14,7 +14,7 @@ import type { InitConfig } from "../box/wire.ts";
 import { dropLease, reapLeases, takeLease } from "../lease/lease.ts";
 import { destroyOrphan, destroyRemains, killMarked } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
-import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
+import { type Availability, type Backend, type OpenOptions, refuseFolder, type Sandbox } from "../sandbox.ts";
 
 export interface ProcessOptions {
 	/** Called each time a box is opened. */
@@ -50,6 +50,7 @@ class ProcessBackend implements Backend {
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {
+		refuseFolder(this.name, options);
 		this.#options.warn(
 			"sandbox `process` isolates nothing: the agent runs as you, with your files and network",
 		);

@@ -8,7 +8,7 @@ import { OpenBoxes } from "../box/open-boxes.ts";
 import { Egress } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
-import type { Availability, Backend, OpenOptions, Sandbox } from "../sandbox.ts";
+import { type Availability, type Backend, type OpenOptions, refuseFolder, type Sandbox } from "../sandbox.ts";
 import { describeAddress, readAddress, type SshAddress } from "./address.ts";
 import { connectSsh, type SshConnection } from "./connection.ts";
 import { endRemoteBox } from "./orphans.ts";
@@ -74,6 +74,7 @@ class SshBackend implements Backend {
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {
+		refuseFolder(this.name, options);
 		options.signal?.throwIfAborted();
 		const { spec, role = "agent" } = options;
 		const remote = await this.#prepare();
