@@ -99,7 +99,8 @@ export function parseArguments(command: Command, argv: readonly string[]): Argum
 				name,
 				{
 					type: option.value === undefined ? ("boolean" as const) : ("string" as const),
-					short: option.short,
+					// Node takes an absent one, not an undefined one.
+					...(option.short === undefined ? {} : { short: option.short }),
 				},
 			]),
 		),
