@@ -36,6 +36,7 @@ test("a newline before a call and odd spacing no longer fork: two calls, one sam
 	const added = agent.calls[1]!.promptIds.slice(promptIds.length + completionIds.length);
 	expect(added).toEqual(toIds("\n<|im_start|>tool\nok<|im_end|>\n<|im_start|>assistant\n"));
 	expect(JSON.stringify(agent.calls[1]!.request)).not.toContain("prompt_token_ids");
+	expect(samplesOf(agent.calls)).toHaveLength(1);
 });
 
 test("with continuity off the same conversation forks, and nothing is rendered", async () => {
@@ -278,6 +279,9 @@ test("a message stands for a reply by its words and the ids of its calls, whatev
 	expect(like("Hi", call("c1", '{"a": 1}'))).toBe("exact");
 	expect(like("Hi\n", call("c1", '{"a":1}'))).toBe("respelled");
 	expect(like("Hi", call("c1", "{}", "invalid"))).toBe("rewritten");
+	const two = { content: "", tool_calls: [call("c1", '{"a": 1, "b": {"c": "\\u00e9", "d": 2}}')] };
+	const reordered = call("c1", '{"b":{"d":2,"c":"é"},"a":1}');
+	expect(standsFor(two, { role: "assistant", tool_calls: [reordered] })).toBe("respelled");
 	expect(like("Hi", call("c2", '{"a": 1}'))).toBeNull();
 	expect(like("Ho", call("c1", '{"a": 1}'))).toBeNull();
 	expect(like("Hi")).toBeNull();

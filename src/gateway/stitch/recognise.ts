@@ -83,9 +83,14 @@ export function thoughtOf(message: JsonObject): string {
 	return (toText(message.reasoning) ?? toText(message.reasoning_content) ?? "").trim();
 }
 
+/** The same for JSON that means the same, whatever its spacing, escapes and order of keys. */
 function canonical(text: string): string {
 	try {
-		return JSON.stringify(JSON.parse(text));
+		return JSON.stringify(JSON.parse(text), (_key, value) =>
+			isObject(value)
+				? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+				: value,
+		);
 	} catch {
 		return text;
 	}
