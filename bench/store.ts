@@ -12,6 +12,7 @@ import { findPostgres, startPostgres } from "../test/fixtures/postgres.ts";
 const ROLLOUTS = 50_000;
 const EVENTS_EACH = 20;
 const TIMES = 20;
+const START = 1_790_000_000_000;
 
 /** 50,000 rollouts and 1,000,000 events at rest: how long opening and every question take, and what appends cost. */
 export async function benchStore(print: (line: string) => void): Promise<void> {
@@ -66,6 +67,34 @@ async function measure(
 			"list, label and a common outcome",
 			() => store.list({ label: { name: "run", value: "r5" }, outcome: "completed" }, { limit: 50 }),
 		],
+		["list, one model", () => store.list({ model: "model-3" }, { limit: 50 })],
+		["list, models by a part of their name", () => store.list({ model: "MODEL" }, { limit: 50 })],
+		[
+			"list, a rare model and a common task",
+			() => store.list({ model: "rare", taskId: "task-0" }, { limit: 50 }),
+		],
+		["list, a common word", () => store.list({ text: "failing" }, { limit: 50 })],
+		["list, a rare word", () => store.list({ text: "task 25000" }, { limit: 50 })],
+		[
+			"list, a common word and a rare outcome",
+			() => store.list({ text: "fail", outcome: "budget" }, { limit: 50 }),
+		],
+		["list, a reward range", () => store.list({ minReward: 1 }, { limit: 50 })],
+		["list, a reward nobody has", () => store.list({ minReward: 0.4, maxReward: 0.6 }, { limit: 50 })],
+		["list, a long time ago", () => store.list({ until: START + 600 }, { limit: 50 })],
+		["list, submitted in the first half", () => store.list({ until: START + ROLLOUTS / 2 }, { limit: 50 })],
+		["list, lowest reward", () => store.list({}, { limit: 50, order: "lowest-reward" })],
+		["list, longest of one model", () => store.list({ model: "model-3" }, { limit: 50, order: "longest" })],
+		[
+			"list, most tokens of a rare model",
+			() => store.list({ model: "rare" }, { limit: 50, order: "most-tokens" }),
+		],
+		["statistics of everything", () => store.statistics({}, { buckets: 60 })],
+		["statistics of one model", () => store.statistics({ model: "model-3" }, { buckets: 60 })],
+		[
+			"statistics of the last 5,000",
+			() => store.statistics({}, { since: START + ROLLOUTS - 5000, buckets: 60 }),
+		],
 		["get", () => store.get("ro_25000")],
 		["events, one rollout", () => store.events("ro_25000", { after: 0, limit: 1000 })],
 		["group", () => store.group("gr_100")],
@@ -112,15 +141,21 @@ const TERMS = JSON.stringify(terms);
 const HASH = "'task of ' || group_id";
 const EVENT = JSON.stringify({ type: "note", text: "Something happened in the box. ".repeat(5) });
 
+/** What a search finds a rollout by. */
+const WORDS = (number: string, toText: string) =>
+	`'ro task fix the failing test model ' || ${number}${toText}`;
+
 const COLUMNS =
-	"id, task_id, status, phase, attempt, group_id, batch_id, created_at, outcome, reward, last_seq, revision";
+	"id, task_id, model, status, phase, attempt, group_id, batch_id, created_at, started_at, finished_at, outcome, reward, last_seq, revision, duration_s, length, agent_s, verify_s";
 /** The first 500 are queued, the others done, every 1,000th of them out of budget. */
 const rolloutRows = (number: string, text: (expression: string) => string) => `
 	SELECT 'ro_' || ${text("i")}, 'task-' || ${text(`(i % 100)`)},
+		CASE WHEN i % 5000 = 0 THEN 'rare' ELSE 'model-' || ${text("(i % 8)")} END,
 		CASE WHEN i <= 500 THEN 'queued' ELSE 'done' END, CASE WHEN i <= 500 THEN 'queued' ELSE 'done' END,
 		CASE WHEN i <= 500 THEN 0 ELSE 1 END, 'gr_' || ${text("(i / 8)")}, 'ba_' || ${text("(i / 5000)")},
-		1790000000000.0 + i, CASE WHEN i <= 500 THEN NULL WHEN i % 1000 = 0 THEN 'budget' ELSE 'completed' END,
-		CASE WHEN i <= 500 THEN NULL ELSE (i % 2) * 1.0 END, ${EVENTS_EACH}, 1 FROM ${number}`;
+		${START}.0 + i, ${START}.0 + i, CASE WHEN i > 500 THEN ${START}.0 + i END, CASE WHEN i <= 500 THEN NULL WHEN i % 1000 = 0 THEN 'budget' ELSE 'completed' END,
+		CASE WHEN i <= 500 THEN NULL ELSE (i % 2) * 1.0 END, ${EVENTS_EACH}, 1,
+		CASE WHEN i > 500 THEN (i % 700) * 0.5 END, CASE WHEN i > 500 THEN i % 9000 END, 2.5, 0.5 FROM ${number}`;
 
 function fillSqlite(file: string): void {
 	const database = new DatabaseSync(file);
@@ -130,10 +165,16 @@ function fillSqlite(file: string): void {
 		INSERT INTO rollouts (${COLUMNS}) ${rolloutRows(numbers(ROLLOUTS), (expression) => expression)};
 		INSERT INTO groups (id, task_id, batch_id, n, created_at)
 			SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(ROLLOUTS / 8)};
+		INSERT INTO models SELECT DISTINCT model FROM rollouts;
+		INSERT INTO rollout_words (rowid, words) SELECT position, ${WORDS("position", "")} FROM rollouts ORDER BY position;
 		INSERT INTO labels SELECT 'all', 'yes', position FROM rollouts;
 		INSERT INTO labels SELECT 'run', 'r' || (position % 50), position FROM rollouts;`);
 	database.prepare(`INSERT INTO tasks SELECT DISTINCT ${HASH}, ? FROM rollouts`).run(TASK);
-	database.prepare(`INSERT INTO rollout_bodies SELECT position, ?, NULL, ${HASH} FROM rollouts`).run(TERMS);
+	database
+		.prepare(
+			`INSERT INTO rollout_bodies (position, terms, task_hash) SELECT position, ?, ${HASH} FROM rollouts`,
+		)
+		.run(TERMS);
 	database
 		.prepare(
 			`INSERT INTO events SELECT position, i, 0.0, ? FROM rollouts CROSS JOIN ${numbers(EVENTS_EACH)} ORDER BY 1, 2`,
@@ -151,10 +192,16 @@ async function fillPostgres(url: string): Promise<void> {
 		${rolloutRows(numbers(ROLLOUTS), (expression) => `${expression}::text`)}`);
 	await client.query(`INSERT INTO groups (id, task_id, batch_id, n, created_at)
 		SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(ROLLOUTS / 8)}`);
+	await client.query("INSERT INTO models SELECT DISTINCT model FROM rollouts");
+	await client.query(`INSERT INTO rollout_words
+		SELECT position, array_to_tsvector(string_to_array(${WORDS("position", "::text")}, ' ')) FROM rollouts`);
 	await client.query("INSERT INTO labels SELECT 'all', 'yes', position FROM rollouts");
 	await client.query("INSERT INTO labels SELECT 'run', 'r' || (position % 50), position FROM rollouts");
 	await client.query(`INSERT INTO tasks SELECT DISTINCT ${HASH}, $1 FROM rollouts`, [TASK]);
-	await client.query(`INSERT INTO rollout_bodies SELECT position, $1, NULL, ${HASH} FROM rollouts`, [TERMS]);
+	await client.query(
+		`INSERT INTO rollout_bodies (position, terms, task_hash) SELECT position, $1, ${HASH} FROM rollouts`,
+		[TERMS],
+	);
 	await client.query(
 		`INSERT INTO events SELECT position, i, 0.0, $1 FROM rollouts CROSS JOIN ${numbers(EVENTS_EACH)}`,
 		[EVENT],

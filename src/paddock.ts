@@ -8,6 +8,7 @@ import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
 import type { Store } from "./store/store.ts";
+import { loadExamples } from "./task/examples.ts";
 import { Admission } from "./verbs/admission.ts";
 import { conversing } from "./verbs/converse.ts";
 import { keeping } from "./verbs/credentials.ts";
@@ -66,6 +67,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),
 		setWeights: (endpoint, version) => weights.set(endpoint, version),
+		examples: () => loadExamples(),
 		sandboxes: () => machine.backends.availabilities(),
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};

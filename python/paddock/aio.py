@@ -120,7 +120,11 @@ class AsyncClient:
         return stored
 
     async def rollouts(self, **filters: Any) -> AsyncIterator[Json]:
-        """Rollouts, newest first. Filters: status, outcome, task_id, group_id, batch_id, label, order."""
+        """Rollouts, newest first unless ``order`` says otherwise (oldest, highest-reward, longest, most-tokens, …).
+
+        Filters: status, outcome, task_id, group_id, batch_id, label, model, text, min_reward, max_reward,
+        min_duration_s, max_duration_s, since, until (dates as ISO 8601, or milliseconds since 1970).
+        """
         async for row in self._pages("/rollouts", filters):
             yield row
 

@@ -85,7 +85,11 @@ class Client:
         return run(self._client.rollout(rollout_id))
 
     def rollouts(self, **filters: Any) -> Iterator[Json]:
-        """Rollouts, newest first. Filters: status, outcome, task_id, group_id, batch_id, label, order."""
+        """Rollouts, newest first unless ``order`` says otherwise (oldest, highest-reward, longest, most-tokens, …).
+
+        Filters: status, outcome, task_id, group_id, batch_id, label, model, text, min_reward, max_reward,
+        min_duration_s, max_duration_s, since, until (dates as ISO 8601, or milliseconds since 1970).
+        """
         return BlockingIterator(self._client.rollouts(**filters))
 
     def events(self, rollout_id: str, *, after: int = 0) -> Iterator[Event]:

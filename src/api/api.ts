@@ -24,21 +24,32 @@ import {
 	getBatch,
 	getBatchTokens,
 	getGroup,
+	getGroupFigures,
 	getGroupTokens,
 	listBatches,
 	listGroups,
 } from "./groups.ts";
-import { getHealth, getStatus, listEndpoints, listSandboxes, listWorkers, setWeights } from "./machine.ts";
+import {
+	getHealth,
+	getStatus,
+	listEndpoints,
+	listExamples,
+	listSandboxes,
+	listWorkers,
+	setWeights,
+} from "./machine.ts";
 import {
 	abortRollout,
 	createRollouts,
 	finalizeRollout,
 	getResult,
 	getRollout,
+	getStatistics,
 	listRollouts,
 } from "./rollouts.ts";
 import type { Route } from "./route.ts";
 import {
+	exportRollouts,
 	getBlob,
 	getCalls,
 	getCertificate,
@@ -54,6 +65,7 @@ import {
 export const routes: readonly Route[] = [
 	createRollouts,
 	listRollouts,
+	getStatistics,
 	getRollout,
 	getResult,
 	finalizeRollout,
@@ -62,6 +74,7 @@ export const routes: readonly Route[] = [
 	getMessages,
 	getCalls,
 	getSamples,
+	exportRollouts,
 	getCertificate,
 	listFiles,
 	getBlob,
@@ -89,6 +102,7 @@ export const routes: readonly Route[] = [
 	listGroups,
 	getGroup,
 	getGroupTokens,
+	getGroupFigures,
 	abortGroup,
 	createBatch,
 	listBatches,
@@ -101,6 +115,7 @@ export const routes: readonly Route[] = [
 	listEndpoints,
 	setWeights,
 	listSandboxes,
+	listExamples,
 	listCredentials,
 	addCredential,
 	getCredential,

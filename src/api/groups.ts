@@ -65,6 +65,38 @@ export const getGroupTokens = route({
 	refusals: NO_GROUP,
 });
 
+const MemberFigures = z
+	.object({
+		id: z.string(),
+		reward: z.number().nullable(),
+		advantage: z
+			.number()
+			.nullable()
+			.describe("(reward − mean) / std of the group; 0 when all rewards are alike; null without a reward"),
+		calls: z.int().describe("Of the agent and its sub-agents"),
+		length: z.int().describe("Tokens that were sampled in them"),
+		meanLogprob: z.number().nullable().describe("Null where the engine handed out none"),
+		differsAt: z
+			.int()
+			.nullable()
+			.describe(
+				"The first of these calls, from 0, that was answered otherwise than the first member's; null where all were alike",
+			),
+	})
+	.meta({ id: "MemberFigures" });
+export type MemberFigures = z.infer<typeof MemberFigures>;
+
+export const getGroupFigures = route({
+	name: "getGroupFigures",
+	method: "get",
+	path: `${API}/groups/{id}/figures`,
+	tag: "groups",
+	summary: "How the members went: advantage, length, mean logprob, where they part; of the first 64",
+	params: IdParams,
+	reply: z.object({ items: z.array(MemberFigures).describe("In order of creation") }),
+	refusals: NO_GROUP,
+});
+
 export const abortGroup = route({
 	name: "abortGroup",
 	method: "post",

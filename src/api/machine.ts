@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { WeightVersion } from "../model/endpoint.ts";
+import { Task } from "../model/task.ts";
 import { API, route } from "./route.ts";
 
 const tag = "machine";
@@ -86,6 +87,15 @@ export const setWeights = route({
 	}),
 	body: Weights,
 	reply: z.object({ name: z.string(), ...Weights.shape }),
+});
+
+export const listExamples = route({
+	name: "listExamples",
+	method: "get",
+	path: `${API}/examples`,
+	tag,
+	summary: "The tasks that Paddock brings along, to begin with",
+	reply: z.object({ items: z.array(Task) }),
 });
 
 const Check = z.object({

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { Outcome } from "../model/failure.ts";
 import { RolloutRequest } from "../model/request.ts";
 import { RolloutResult } from "../model/result.ts";
-import { Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
+import { Group, Rollout, RolloutOrder, RolloutRow, RolloutStatus } from "../model/rollout.ts";
+import { Statistics } from "../model/statistics.ts";
 import { API, Id, IdParams, PageQuery, pageOf, route, whole } from "./route.ts";
 
 const NOT_FOUND = { 404: "No rollout has this id" };
@@ -44,28 +45,81 @@ export const createRollouts = route({
 	refusals: CREATING,
 });
 
+/** Milliseconds since the epoch, or a date as ISO 8601 writes it. */
+const Time = z
+	.string()
+	.max(40)
+	.transform((text, context) => {
+		const at = /^\d{1,15}$/.test(text) ? Number(text) : Date.parse(text);
+		if (Number.isFinite(at)) return at;
+		context.issues.push({
+			code: "custom",
+			input: text,
+			message: "a date such as 2026-01-31T12:00:00Z, or milliseconds since 1970",
+		});
+		return z.NEVER;
+	})
+	.meta({ type: "string" });
+
+const amount = z.coerce.number();
+
+/** Which rollouts are meant, wherever many can be. */
+export const FilterQuery = z.object({
+	status: RolloutStatus.optional(),
+	outcome: Outcome.optional(),
+	task_id: z.string().min(1).max(200).optional(),
+	group_id: Id.optional(),
+	batch_id: Id.optional(),
+	label: z
+		.string()
+		.max(601)
+		.regex(/^[^=]{1,100}=/)
+		.optional()
+		.describe("name=value"),
+	model: z
+		.string()
+		.min(1)
+		.max(200)
+		.optional()
+		.describe("Who answered: exactly this name, or else all that have it in theirs, whatever the case"),
+	text: z
+		.string()
+		.max(500)
+		.optional()
+		.describe(
+			"Each word begins a word of the id, the task's id, the model, a label, or the instruction's beginning",
+		),
+	min_reward: amount.optional(),
+	max_reward: amount.optional(),
+	min_duration_s: amount.optional(),
+	max_duration_s: amount.optional(),
+	since: Time.optional().describe("Submitted then or later"),
+	until: Time.optional().describe("Submitted then or earlier"),
+});
+
 export const listRollouts = route({
 	name: "listRollouts",
 	method: "get",
 	path: `${API}/rollouts`,
 	tag,
 	summary: "Page through rollouts",
-	query: PageQuery.extend({
-		status: RolloutStatus.optional(),
-		outcome: Outcome.optional(),
-		task_id: z.string().min(1).max(200).optional(),
-		group_id: Id.optional(),
-		batch_id: Id.optional(),
-		label: z
-			.string()
-			.max(601)
-			.regex(/^[^=]{1,100}=/)
-			.optional()
-			.describe("name=value"),
-		order: z.enum(["newest", "oldest"]).default("newest"),
-	}),
+	query: PageQuery.extend({ ...FilterQuery.shape, order: RolloutOrder.default("newest") }),
 	reply: pageOf(RolloutRow),
 	refusals: { 400: "The cursor is not one of ours" },
+});
+
+export const getStatistics = route({
+	name: "getStatistics",
+	method: "get",
+	path: `${API}/statistics`,
+	tag,
+	summary: "How finished rollouts went over time: outcomes, rewards, durations by phase, tokens",
+	query: FilterQuery.extend({
+		ended_since: Time.optional().describe("Without it, from the first one on"),
+		ended_until: Time.optional(),
+		buckets: whole(1, 500, 60).describe("At most so many stretches of time"),
+	}),
+	reply: Statistics,
 });
 
 export const getRollout = route({

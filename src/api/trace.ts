@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ModelCall } from "../model/call.ts";
 import { RolloutEvent } from "../model/event.ts";
 import { Certificate, Sample } from "../model/sample.ts";
-import { waitSeconds } from "./rollouts.ts";
+import { FilterQuery, waitSeconds } from "./rollouts.ts";
 import { API, IdParams, route, whole } from "./route.ts";
 
 const NOT_FOUND = { 404: "No rollout has this id" };
@@ -10,6 +10,7 @@ const tag = "trace";
 
 export const SSE = "text/event-stream";
 export const NDJSON = "application/x-ndjson";
+export const PARQUET = "application/vnd.apache.parquet";
 
 export const EventPage = z
 	.object({
@@ -119,6 +120,35 @@ export const getSamples = route({
 	}),
 	media: { [NDJSON]: "One RolloutSample per line" },
 	refusals: { ...NOT_FOUND, 409: "The rollout has not ended, or is untrainable; the detail says why" },
+});
+
+export const exportRollouts = route({
+	name: "exportRollouts",
+	method: "get",
+	path: `${API}/export`,
+	tag,
+	summary:
+		"Finished rollouts as training data or trajectories, oldest first, as they are read; a stream that breaks off is not whole",
+	query: FilterQuery.extend({
+		format: z.enum(["jsonl", "parquet", "trl", "atif", "messages", "openenv"]).default("jsonl"),
+		ids: z
+			.string()
+			.max(10_000)
+			.regex(/^[\w-]+(,[\w-]+)*$/)
+			.optional()
+			.describe(
+				"These and no others, with commas between them; filters other than min_reward are left aside",
+			),
+		untrainable: z
+			.enum(["skip", "include"])
+			.default("skip")
+			.describe("Samples of rollouts whose tokens are not proven; each row says so"),
+		interventions: z.enum(["keep", "mask", "drop"]).default("keep").describe("Calls after a person steered"),
+	}),
+	media: {
+		[NDJSON]: "jsonl, trl, atif, messages, openenv: one JSON object per line",
+		[PARQUET]: "parquet",
+	},
 });
 
 export const getCertificate = route({

@@ -26,6 +26,8 @@ export interface Command {
 	run(args: Arguments, shell: Shell): Promise<number>;
 }
 
+const UNITS_MS: Record<string, number> = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+
 /** What was given, checked against the command's own list. */
 export class Arguments {
 	readonly operands: readonly string[];
@@ -68,6 +70,27 @@ export class Arguments {
 		if (number > 0 && number <= 86_400) return number;
 		throw new UsageError(
 			`--${name} wants seconds, more than 0 and at most 86400, not "${text}".`,
+			"bad_option",
+		);
+	}
+
+	number(name: string): number | undefined {
+		const text = this.text(name);
+		if (text === undefined) return undefined;
+		const number = text.trim() === "" ? Number.NaN : Number(text);
+		if (Number.isFinite(number)) return number;
+		throw new UsageError(`--${name} wants a number, not "${text}".`, "bad_option");
+	}
+
+	/** Milliseconds since the epoch: a date, or how long ago. */
+	time(name: string): number | undefined {
+		const text = this.text(name);
+		if (text === undefined) return undefined;
+		const ago = /^(\d+(?:\.\d+)?)([smhd])$/.exec(text);
+		const at = ago ? Date.now() - Number(ago[1]) * UNITS_MS[ago[2]!]! : Date.parse(text);
+		if (Number.isFinite(at)) return at;
+		throw new UsageError(
+			`--${name} wants a date, or how long ago (30m, 2h, 7d), not "${text}".`,
 			"bad_option",
 		);
 	}

@@ -2,7 +2,7 @@ import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import type { ExportFormat, ExportReport, Selection } from "../export/export.ts";
 import type { Paddock } from "../paddock.ts";
-import type { Arguments, Command } from "./command.ts";
+import type { Command } from "./command.ts";
 import { FILTER_OPTIONS, toFilter } from "./list.ts";
 import { openHere, warnOn } from "./open-here.ts";
 import { onInterrupt } from "./run/interrupt.ts";
@@ -35,7 +35,6 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			value: "<version,…>",
 			help: "only samples of these weights, as the engine or the trainer named them",
 		},
-		"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
 		interventions: {
 			value: "<what>",
 			help: "calls after a person steered: keep (default), mask, drop",
@@ -56,7 +55,7 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 	async run(args, shell) {
 		const format = args.choice("format", FORMATS) ?? "jsonl";
 		const out = args.text("out");
-		const minReward = toNumber(args);
+		const minReward = args.number("min-reward");
 		if (format === "parquet" && out === undefined) {
 			throw new UsageError("--format parquet needs --out <file>.", "bad_option");
 		}
@@ -88,14 +87,6 @@ async function named(paddock: Paddock, operands: readonly string[]): Promise<Sel
 		ids.push(rollout.id);
 	}
 	return { ids };
-}
-
-function toNumber(args: Arguments): number | undefined {
-	const text = args.text("min-reward");
-	if (text === undefined) return undefined;
-	const number = text.trim() === "" ? Number.NaN : Number(text);
-	if (Number.isFinite(number)) return number;
-	throw new UsageError(`--min-reward wants a number, not "${text}".`, "bad_option");
 }
 
 function describe(report: ExportReport, format: ExportFormat, out: string | undefined): string[] {

@@ -1,8 +1,7 @@
 import { loadConfig } from "../config.ts";
 import { Outcome } from "../model/failure.ts";
-import { type RolloutRow, RolloutStatus } from "../model/rollout.ts";
-import type { Paddock } from "../paddock.ts";
-import type { Page, RolloutFilter } from "../store/store.ts";
+import { RolloutOrder, type RolloutRow, RolloutStatus } from "../model/rollout.ts";
+import type { RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { modelNameOf } from "./model-name.ts";
 import { openHere, warnOn } from "./open-here.ts";
@@ -12,7 +11,6 @@ import { oneLine, widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const DEFAULT_LIMIT = 20;
-const PAGE = 1000;
 
 /** Which rollouts are meant, for every command that can mean many. */
 export const FILTER_OPTIONS: Record<string, Option> = {
@@ -21,6 +19,18 @@ export const FILTER_OPTIONS: Record<string, Option> = {
 	task: { value: "<id>", help: "only rollouts of this task" },
 	group: { value: "<id>", help: "only rollouts of this group" },
 	batch: { value: "<id>", help: "only rollouts of this batch" },
+	model: {
+		value: "<text>",
+		help: "only rollouts whose model has this in its name: a policy, an endpoint, a model",
+	},
+	text: {
+		value: "<words>",
+		help: "only rollouts with these words in id, task, model, labels or instruction",
+	},
+	"min-reward": { value: "<number>", help: "only rollouts with at least this reward" },
+	"max-reward": { value: "<number>", help: "only rollouts with at most this reward" },
+	since: { value: "<time>", help: "only rollouts submitted since then: a date, or 30m, 2h, 7d ago" },
+	until: { value: "<time>", help: "only rollouts submitted until then" },
 };
 
 export const list: Command = {
@@ -29,22 +39,21 @@ export const list: Command = {
 	summary: "list rollouts, newest first",
 	options: {
 		...FILTER_OPTIONS,
-		model: {
-			value: "<text>",
-			help: "only rollouts whose model has this in its name: a policy, an endpoint, a model",
-		},
+		order: { value: "<order>", help: `${RolloutOrder.options.join(", ")} (default newest)` },
 		limit: { value: "<number>", help: `how many (default ${DEFAULT_LIMIT})` },
 		json: { help: "one JSON object per rollout" },
 	},
 	examples: [
 		{ line: "paddock list", says: "the latest rollouts" },
+		{ line: "paddock list --model qwen --since 2h --order lowest-reward", says: "what it is worst at" },
 		{ line: "paddock list --outcome failed --json", says: "what went wrong, for a program to read" },
 	],
 	async run(args, shell) {
 		const limit = args.whole("limit", { least: 1, most: 100_000 }) ?? DEFAULT_LIMIT;
 		const filter = toFilter(args);
+		const order = args.choice("order", RolloutOrder.options);
 		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
-		const { items, hasMore } = await select(paddock, filter, args.text("model"), limit);
+		const { items, next } = await paddock.list(filter, { limit, order });
 		if (args.has("json")) {
 			for (const rollout of items) printLine(shell.stdout, JSON.stringify(rollout));
 			return 0;
@@ -57,28 +66,10 @@ export const list: Command = {
 			return 0;
 		}
 		for (const line of tableOf(items, widthFor(shell.stdout))) printLine(shell.stdout, line);
-		if (hasMore) printLine(shell.stdout, `There are more; --limit shows them.`);
+		if (next !== null) printLine(shell.stdout, `There are more; --limit shows them.`);
 		return 0;
 	},
 };
-
-/** The store knows nothing of names of models: its pages are looked through until there are enough. */
-async function select(
-	paddock: Paddock,
-	filter: RolloutFilter,
-	model: string | undefined,
-	limit: number,
-): Promise<{ items: RolloutRow[]; hasMore: boolean }> {
-	const wanted = model?.toLowerCase() ?? "";
-	const items: RolloutRow[] = [];
-	for (let cursor: string | null = null; ; ) {
-		const page: Page<RolloutRow> = await paddock.list(filter, { limit: PAGE, ...(cursor && { cursor }) });
-		items.push(...page.items.filter((row) => modelNameOf(row.endpoint).toLowerCase().includes(wanted)));
-		cursor = page.next;
-		if (cursor === null || items.length > limit) break;
-	}
-	return { items: items.slice(0, limit), hasMore: items.length > limit };
-}
 
 export function toFilter(args: Arguments): RolloutFilter {
 	return {
@@ -87,6 +78,12 @@ export function toFilter(args: Arguments): RolloutFilter {
 		taskId: args.text("task"),
 		groupId: args.text("group"),
 		batchId: args.text("batch"),
+		model: args.text("model"),
+		text: args.text("text"),
+		minReward: args.number("min-reward"),
+		maxReward: args.number("max-reward"),
+		since: args.time("since"),
+		until: args.time("until"),
 	};
 }
 

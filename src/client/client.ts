@@ -15,6 +15,7 @@ import {
 	getBatch,
 	getBatchTokens,
 	getGroup,
+	getGroupFigures,
 	getGroupTokens,
 	listBatches,
 	listGroups,
@@ -23,6 +24,7 @@ import {
 	getHealth,
 	getStatus,
 	listEndpoints,
+	listExamples,
 	listSandboxes,
 	listWorkers,
 	setWeights,
@@ -33,11 +35,13 @@ import {
 	finalizeRollout,
 	getResult,
 	getRollout,
+	getStatistics,
 	listRollouts,
 	type RolloutCreate,
 } from "../api/rollouts.ts";
 import type { BodyInput, Query } from "../api/route.ts";
 import {
+	exportRollouts,
 	getBlob,
 	getCalls,
 	getCertificate,
@@ -99,6 +103,9 @@ function rollouts(options: ClientOptions) {
 				cursor = page.next ?? undefined;
 			} while (cursor);
 		},
+		/** How finished rollouts went over time. */
+		statistics: (query: Loose<Query<typeof getStatistics>> = {}) =>
+			callRoute(options, getStatistics, { query }),
 		get: (id: string) => callRoute(options, getRollout, { params: { id } }),
 		result: (id: string) => callRoute(options, getResult, { params: { id } }),
 		finalize: (id: string, waitS?: number, { signal }: Signal = {}) =>
@@ -123,6 +130,10 @@ function trace(options: ClientOptions) {
 		},
 		async *samples(id: string, query: Loose<Query<typeof getSamples>> = {}): AsyncGenerator<RolloutSample> {
 			yield* readNdjson<RolloutSample>(await openRoute(options, getSamples, { params: { id }, query }));
+		},
+		/** The stream of an export, in any format; reading it to its end proves that it is whole. */
+		async export(query: Loose<Query<typeof exportRollouts>> = {}): Promise<ReadableStream<Uint8Array>> {
+			return (await openRoute(options, exportRollouts, { query })).body!;
 		},
 		certificate: (id: string) => callRoute(options, getCertificate, { params: { id } }),
 		files: (id: string) => callRoute(options, listFiles, { params: { id } }),
@@ -156,6 +167,8 @@ function groups(options: ClientOptions) {
 		group: (id: string) => callRoute(options, getGroup, { params: { id } }),
 		groupTokens: (id: string) => callRoute(options, getGroupTokens, { params: { id } }),
 		batchTokens: (id: string) => callRoute(options, getBatchTokens, { params: { id } }),
+		/** Advantage, length, mean logprob of the members, and where they part. */
+		groupFigures: (id: string) => callRoute(options, getGroupFigures, { params: { id } }),
 		groups: (query: Input<typeof listGroups>["query"] = {}) => callRoute(options, listGroups, { query }),
 		abortGroup: (id: string) => callRoute(options, abortGroup, { params: { id } }),
 		/** All of it or nothing; waits like `submit`. */
@@ -179,6 +192,7 @@ function machine(options: ClientOptions) {
 		endpoints: () => callRoute(options, listEndpoints),
 		setWeights: (name: string, version: string) =>
 			callRoute(options, setWeights, { params: { name }, body: { version } }),
+		examples: () => callRoute(options, listExamples),
 		sandboxes: () => callRoute(options, listSandboxes),
 	};
 }

@@ -54,6 +54,13 @@ export const EndpointSpec = z
 	.meta({ id: "EndpointSpec" });
 export type EndpointSpec = z.infer<typeof EndpointSpec>;
 
+/** Who answers, in a word: what lists show, and are filtered by. */
+export function modelOf(endpoint: EndpointSpec): string {
+	if (endpoint.type === "policy") return endpoint.policy;
+	if (endpoint.type === "named") return endpoint.model ?? endpoint.name;
+	return endpoint.model;
+}
+
 /** A resolved endpoint: holds the real key, exists only in memory, is never stored nor printed. */
 export interface Endpoint {
 	name: string;

@@ -83,6 +83,21 @@ export const RolloutRow = Rollout.omit({ request: true, summary: true })
 	.meta({ id: "RolloutRow" });
 export type RolloutRow = z.infer<typeof RolloutRow>;
 
+/** How a list is sorted. */
+export const RolloutOrder = z
+	.enum([
+		"newest",
+		"oldest",
+		"highest-reward",
+		"lowest-reward",
+		"longest",
+		"shortest",
+		"most-tokens",
+		"fewest-tokens",
+	])
+	.describe("Sorted by a figure, only those that have it are listed: rollouts that have ended");
+export type RolloutOrder = z.infer<typeof RolloutOrder>;
+
 /** n rollouts of one task (GRPO, pass@k). */
 export const Group = z
 	.object({

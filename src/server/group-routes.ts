@@ -7,6 +7,7 @@ import {
 	getBatch,
 	getBatchTokens,
 	getGroup,
+	getGroupFigures,
 	getGroupTokens,
 	listBatches,
 	listGroups,
@@ -28,6 +29,10 @@ export function mountGroups(app: OpenAPIHono, { paddock }: HttpDoor): void {
 		known(await paddock.group(params.id), "group", params.id);
 		return await paddock.tokenSums({ groupId: params.id });
 	});
+
+	mount(app, getGroupFigures, async ({ params }) => ({
+		items: known(await paddock.groupFigures(params.id), "group", params.id),
+	}));
 
 	mount(app, abortGroup, async ({ params }) => {
 		const ids = await paddock.abort({ groupId: params.id });

@@ -3,6 +3,7 @@ import {
 	getHealth,
 	getStatus,
 	listEndpoints,
+	listExamples,
 	listSandboxes,
 	listWorkers,
 	setWeights,
@@ -32,6 +33,7 @@ export function mountMachine(app: OpenAPIHono, { paddock }: HttpDoor): void {
 		paddock.setWeights(params.name, body.version);
 		return { name: params.name, version: body.version };
 	});
+	mount(app, listExamples, async () => ({ items: await paddock.examples() }));
 	mount(app, listSandboxes, () => paddock.sandboxes());
 }
 

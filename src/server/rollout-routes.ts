@@ -1,14 +1,15 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { OpenAPIHono, z } from "@hono/zod-openapi";
 import {
 	type Aborted,
 	abortRollout,
 	createRollouts,
+	type FilterQuery,
 	finalizeRollout,
 	getResult,
 	getRollout,
+	getStatistics,
 	listRollouts,
 } from "../api/rollouts.ts";
-import type { Query } from "../api/route.ts";
 import { UsageError } from "../errors.ts";
 import type { Paddock } from "../paddock.ts";
 import { type HttpDoor, known, requireRollout, requireRow, stopWith } from "./http-door.ts";
@@ -24,6 +25,11 @@ export function mountRollouts(app: OpenAPIHono, door: HttpDoor): void {
 	});
 
 	mount(app, listRollouts, ({ query }) => paddock.list(toFilter(query), query));
+
+	mount(app, getStatistics, ({ query }) => {
+		const { ended_since: since, ended_until: until, buckets } = query;
+		return paddock.statistics(toFilter(query), { since, until, buckets });
+	});
 
 	mount(app, getRollout, ({ params }) => requireRollout(door, params.id));
 
@@ -66,14 +72,18 @@ export function toLabel(label: string | undefined): { name: string; value: strin
 	return { name: label.slice(0, equals), value: label.slice(equals + 1) };
 }
 
-function toFilter(query: Query<typeof listRollouts>): Parameters<Paddock["list"]>[0] {
-	const { status, outcome, task_id, group_id, batch_id, label } = query;
+/** A query's filter, as the verbs spell it. */
+export function toFilter(query: z.output<typeof FilterQuery>): Parameters<Paddock["list"]>[0] {
+	const { status, outcome, model, text, since, until, label } = query;
 	return {
-		status,
-		outcome,
-		taskId: task_id,
-		groupId: group_id,
-		batchId: batch_id,
+		...{ status, outcome, model, text, since, until },
+		taskId: query.task_id,
+		groupId: query.group_id,
+		batchId: query.batch_id,
+		minReward: query.min_reward,
+		maxReward: query.max_reward,
+		minDurationS: query.min_duration_s,
+		maxDurationS: query.max_duration_s,
 		label: toLabel(label),
 	};
 }

@@ -39,6 +39,15 @@ export function ndjsonResponse(items: AsyncIterable<unknown>, options: StreamOpt
 	return new Response(body, { headers: { "content-type": "application/x-ndjson" } });
 }
 
+/** Bytes as they come. */
+export function byteResponse(
+	chunks: AsyncGenerator<Uint8Array>,
+	options: StreamOptions,
+	headers: Record<string, string>,
+): Response {
+	return new Response(toBody(chunks, options), { headers });
+}
+
 async function* encode<T>(items: AsyncIterable<T>, toText: (item: T) => string): AsyncGenerator<Uint8Array> {
 	for await (const item of items) yield encoder.encode(toText(item));
 }

@@ -1,7 +1,8 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
-import { getCalls, getCertificate, getMessages, getSamples, NDJSON } from "../api/trace.ts";
+import { exportRollouts, getCalls, getCertificate, getMessages, getSamples, NDJSON } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Certificate } from "../model/sample.ts";
+import { exportResponse } from "./export-response.ts";
 import { type HttpDoor, known, requireRow, stopWith } from "./http-door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
@@ -33,6 +34,10 @@ export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 			);
 		return ndjsonResponse(paddock.samples(params.id), { stop: stopWith(door, signal), log });
 	});
+
+	mount(app, exportRollouts, async ({ query, signal }) =>
+		exportResponse(paddock, query, { stop: stopWith(door, signal), log }),
+	);
 
 	mount(app, getCertificate, ({ params }) => certificateOf(door, params.id));
 }

@@ -5,15 +5,19 @@ import type { EventBody, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Kind } from "../model/id.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
+import type { Statistics } from "../model/statistics.ts";
 import type { Announcer } from "./announcer.ts";
 import { AttemptBlobs } from "./bytes/attempt-blobs.ts";
 
 import type { Bytes } from "./bytes/bytes.ts";
 import { Credentials } from "./credentials.ts";
 import type { Database } from "./database.ts";
-import { readCursor, toPage } from "./page.ts";
+import { findFilter } from "./filter.ts";
+import { toWalk } from "./order.ts";
+import { toPage } from "./page.ts";
 import { Reads } from "./reads.ts";
-import { toConversation, toRow } from "./rows.ts";
+import { type RolloutColumns, toConversation, toRow } from "./rows.ts";
+import { noStatistics, statisticsOf } from "./statistics.ts";
 import type {
 	AbortHit,
 	AbortTarget,
@@ -23,6 +27,7 @@ import type {
 	RolloutEnd,
 	RolloutFilter,
 	RolloutPatch,
+	StatisticsOptions,
 	Store,
 	Submission,
 } from "./store.ts";
@@ -80,10 +85,23 @@ export class DatabaseStore implements Store {
 
 	async list(
 		filter: RolloutFilter,
-		{ cursor, limit, order }: Parameters<Store["list"]>[1],
+		{ cursor, limit, order = "newest" }: Parameters<Store["list"]>[1],
 	): Promise<Page<RolloutRow>> {
-		const page = { cursor: readCursor(cursor), oldest: order === "oldest", limit: limit + 1 };
-		return toPage(await this.#database.list(filter, page), limit, toRow);
+		const walk = toWalk(order, cursor, limit + 1);
+		const found = await findFilter(this.#database.sql, filter);
+		if (found === null) return { items: [], next: null };
+		const { column } = walk;
+		const figureOf = (row: RolloutColumns) => (column === "position" ? null : row[column]);
+		return toPage(await this.#database.list(found, walk), limit, toRow, figureOf);
+	}
+
+	async statistics(filter: RolloutFilter, options: StatisticsOptions): Promise<Statistics> {
+		const { since = 0, until = Number.MAX_SAFE_INTEGER } = options;
+		const { sql } = this.#database;
+		const found = await findFilter(sql, filter);
+		if (found === null) return noStatistics(options);
+		const source = this.#database.ended({ ...found, kind: "rollout", finished: { since, until } });
+		return await statisticsOf(sql, source, options);
 	}
 
 	conversation(id: string): Promise<ConversationRow | null> {
@@ -94,12 +112,9 @@ export class DatabaseStore implements Store {
 		filter: Pick<RolloutFilter, "status" | "label">,
 		{ cursor, limit }: Parameters<Store["conversations"]>[1],
 	): Promise<Page<ConversationRow>> {
-		const page = { cursor: readCursor(cursor), oldest: false, limit: limit + 1 };
-		return toPage(
-			await this.#database.list({ ...filter, kind: "conversation" }, page),
-			limit,
-			toConversation,
-		);
+		const walk = toWalk("newest", cursor, limit + 1);
+		const rows = await this.#database.list({ ...filter, kind: "conversation" }, walk);
+		return toPage(rows, limit, toConversation);
 	}
 
 	counts(kind?: Kind): Promise<{ queued: number; running: number; done: number }> {

@@ -1,8 +1,11 @@
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Changed } from "./announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "./credential-steps.ts";
+import type { FoundFilter } from "./filter.ts";
+import type { Walk } from "./order.ts";
 import type { RolloutColumns } from "./rows.ts";
-import type { AbortTarget, RolloutFilter } from "./store.ts";
+import type { Source } from "./statistics.ts";
+import type { AbortTarget } from "./store.ts";
 import type { StoredSubmission, Submitted } from "./submission.ts";
 import type { Step } from "./transitions.ts";
 import type { WithKeys } from "./vault/vault.ts";
@@ -22,11 +25,10 @@ export interface Database extends AsyncDisposable {
 	readonly sql: Sql;
 	/** The keys of the vault. */
 	readonly withKeys: WithKeys;
-	/** The rollouts that match, by position from the cursor on, at most `limit`. */
-	list(
-		filter: RolloutFilter,
-		page: { cursor: number | null; oldest: boolean; limit: number },
-	): Promise<RolloutColumns[]>;
+	/** The rollouts that match, in the order asked for, from the cursor on. */
+	list(filter: FoundFilter, walk: Walk): Promise<RolloutColumns[]>;
+	/** Where those that match and have ended are found, for statistics. */
+	ended(filter: FoundFilter): Source;
 	/** In the order asked for; unknown ids are left out. */
 	some(ids: string[]): Promise<RolloutRow[]>;
 

@@ -33,6 +33,8 @@ export interface RolloutColumns {
 	prompt_tokens: number;
 	completion_tokens: number;
 	last_seq: number;
+	duration_s: number | null;
+	length: number | null;
 	terms: string;
 }
 

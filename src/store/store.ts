@@ -5,8 +5,20 @@ import type { EventBody, Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Kind } from "../model/id.ts";
 import type { StoredRequest } from "../model/request.ts";
-import type { Batch, Group, Rollout, RolloutRow, RolloutStatus, TraceSummary } from "../model/rollout.ts";
+import type {
+	Batch,
+	Group,
+	Rollout,
+	RolloutOrder,
+	RolloutRow,
+	RolloutStatus,
+	TraceSummary,
+} from "../model/rollout.ts";
+import type { Statistics } from "../model/statistics.ts";
 import type { Credentials } from "./credentials.ts";
+import type { StatisticsOptions } from "./statistics.ts";
+
+export type { StatisticsOptions } from "./statistics.ts";
 
 /** A rollout to be: the request still may hold the caller's key, which the store seals. */
 export interface NewRollout {
@@ -33,6 +45,17 @@ export interface RolloutFilter {
 	groupId?: string | undefined;
 	batchId?: string | undefined;
 	label?: { name: string; value: string } | undefined;
+	/** Who answered: exactly this name, or else all that have it in theirs, whatever the case. */
+	model?: string | undefined;
+	/** Each of its words begins a word of the id, the task's id, the model, a label, or the instruction's beginning. */
+	text?: string | undefined;
+	minReward?: number | undefined;
+	maxReward?: number | undefined;
+	minDurationS?: number | undefined;
+	maxDurationS?: number | undefined;
+	/** When it was submitted, both ends included. */
+	since?: number | undefined;
+	until?: number | undefined;
 }
 
 export interface Page<T> {
@@ -112,8 +135,10 @@ export interface Store extends AsyncDisposable {
 	): Promise<Page<ConversationRow>>;
 	list(
 		filter: RolloutFilter,
-		options: { cursor?: string | undefined; limit: number; order?: "newest" | "oldest" | undefined },
+		options: { cursor?: string | undefined; limit: number; order?: RolloutOrder | undefined },
 	): Promise<Page<RolloutRow>>;
+	/** How those that match and have ended went, by when they ended. */
+	statistics(filter: RolloutFilter, options: StatisticsOptions): Promise<Statistics>;
 	counts(kind?: Kind): Promise<{ queued: number; running: number; done: number }>;
 	group(id: string): Promise<GroupSummary | null>;
 	listGroups(options: {

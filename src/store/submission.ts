@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.ts";
+import { modelOf } from "../model/endpoint.ts";
 import type { EventBody, RolloutEvent } from "../model/event.ts";
 import { type Kind, kindOf } from "../model/id.ts";
 import type { RolloutTerms } from "../model/request.ts";
@@ -8,12 +9,16 @@ import { fingerprint } from "./fingerprint.ts";
 import type { NewRollout, Submission } from "./store.ts";
 import { type StoredTask, toStoredTask } from "./stored-task.ts";
 import type { SealingKey } from "./vault/seal.ts";
+import { wordsOf } from "./words.ts";
 
 /** A rollout as it may touch the disk: its terms hold no key, the key is sealed. */
 export interface StoredRollout {
 	id: string;
 	kind: Kind;
 	taskId: string;
+	model: string;
+	/** What a search finds it by, separated by spaces. */
+	words: string;
 	groupId: string | null;
 	batchId: string | null;
 	labels: [string, string][];
@@ -105,6 +110,14 @@ export function toSubmitted({ rollouts, groups, batch, fingerprint }: StoredSubm
 	};
 }
 
+/** How much of an instruction is found by a search. */
+const SEARCHED_CHARACTERS = 400;
+
+function searchable({ id, request: { task, endpoint, labels } }: NewRollout): string {
+	const instruction = task.instruction.slice(0, SEARCHED_CHARACTERS);
+	return wordsOf([id, task.id, modelOf(endpoint), ...Object.values(labels), instruction].join(" ")).join(" ");
+}
+
 function toStoredRollout(rollout: NewRollout, taskHash: string, key: SealingKey): StoredRollout {
 	const { task, ...terms } = rollout.request;
 	const { apiKey, ...endpoint } = { apiKey: undefined, ...terms.endpoint };
@@ -112,6 +125,8 @@ function toStoredRollout(rollout: NewRollout, taskHash: string, key: SealingKey)
 		id: rollout.id,
 		kind: kindOf(rollout.id),
 		taskId: task.id,
+		model: modelOf(terms.endpoint),
+		words: searchable(rollout),
 		groupId: rollout.groupId ?? null,
 		batchId: rollout.batchId ?? null,
 		labels: Object.entries(terms.labels),

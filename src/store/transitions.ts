@@ -15,9 +15,12 @@ export interface Head {
 	handed_back: number;
 	last_seq: number;
 	abort_requested: number | boolean;
+	started_at: number | null;
+	completion_tokens: number;
 }
 
-export const HEAD = "position, id, status, attempt, handed_back, last_seq, abort_requested";
+export const HEAD =
+	"position, id, status, attempt, handed_back, last_seq, abort_requested, started_at, completion_tokens";
 
 /** What may be done to a rollout, as plain data: it travels to the thread that writes. */
 export type Step =
@@ -33,11 +36,20 @@ export type Step =
 /** What a step does to one rollout. With `status: "done"` its secret and its commands are erased as well. */
 export interface Transition {
 	/** By column. */
-	set: Partial<Omit<RolloutColumns, "position" | "id" | "terms">>;
+	set: Partial<Omit<RolloutColumns, "position" | "id" | "terms"> & PhaseFigures>;
 	events: EventBody[];
 	summary?: string | undefined;
 	command?: string | undefined;
 	sealed?: Uint8Array | undefined;
+}
+
+/** Seconds spent in each phase, for statistics. */
+interface PhaseFigures {
+	create_s: number | null;
+	setup_s: number | null;
+	agent_s: number | null;
+	verify_s: number | null;
+	collect_s: number | null;
 }
 
 /** A rollout as a step left it. */
@@ -159,6 +171,7 @@ function end(head: Head, ended: RolloutEnd, at: number): Transition {
 		set: {
 			...{ status: "done", phase: "done", finished_at: at, outcome, reward, closed },
 			failure: failure === null ? null : JSON.stringify(failure),
+			...figuresOf(head, summary?.timings ?? {}, at),
 		},
 		events: [
 			closed === null
@@ -171,6 +184,16 @@ function end(head: Head, ended: RolloutEnd, at: number): Transition {
 
 function toClosed({ outcome }: RolloutEnd): ConversationEnd {
 	return outcome === "failed" ? "failed" : "asked";
+}
+
+function figuresOf(head: Head, timings: Record<string, number>, at: number): Transition["set"] {
+	const seconds = (phase: string) => timings[phase] ?? null;
+	return {
+		duration_s: head.started_at === null ? null : Math.max(0, at - head.started_at) / 1000,
+		length: head.completion_tokens,
+		...{ create_s: seconds("create"), setup_s: seconds("setup"), agent_s: seconds("agent") },
+		...{ verify_s: seconds("verify"), collect_s: seconds("collect") },
+	};
 }
 
 function toColumns(patch: RolloutPatch): Transition["set"] {

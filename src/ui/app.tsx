@@ -5,7 +5,9 @@ import { saveToken, useTokenWanted } from "./server.ts";
 
 const pages = {
 	home: lazy(async () => ({ default: (await import("./pages/home.tsx")).HomePage })),
-	rollouts: lazy(async () => ({ default: (await import("./pages/rollouts.tsx")).RolloutsPage })),
+	rollouts: lazy(async () => ({
+		default: (await import("./pages/rollouts/rollouts-page.tsx")).RolloutsPage,
+	})),
 	rollout: lazy(async () => ({ default: (await import("./pages/rollout/rollout-page.tsx")).RolloutPage })),
 	groups: lazy(async () => ({ default: (await import("./pages/groups.tsx")).GroupsPage })),
 	group: lazy(async () => ({ default: (await import("./pages/group.tsx")).GroupPage })),
@@ -159,6 +161,7 @@ function TokenForm() {
 const KEYS: [string, string][] = [
 	["/", "search"],
 	["j k", "down, up"],
+	["x", "choose a row"],
 	["Enter", "open"],
 	["Esc", "back"],
 	["t", "tokens"],

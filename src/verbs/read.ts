@@ -1,3 +1,4 @@
+import { groupFigures } from "../export/group-figures.ts";
 import { kindOf } from "../model/id.ts";
 import type { Batch } from "../model/rollout.ts";
 import type { Queue } from "../queue/queue.ts";
@@ -14,7 +15,15 @@ export function reading(store: Store, queue: Queue, queueLimit: number): Reading
 			requireStorable(filter, "filter");
 			return await store.list({ ...filter, kind: "rollout" }, page);
 		},
+		async statistics(filter, options) {
+			requireStorable(filter, "filter");
+			return await store.statistics(filter, options);
+		},
 		group: async (id) => (isStorable(id) ? await store.group(id) : null),
+		async groupFigures(id) {
+			const group = isStorable(id) ? await store.group(id) : null;
+			return group && (await groupFigures(store, group));
+		},
 		async listGroups(options) {
 			requireStorable(options, "filter");
 			return await store.listGroups(options);

@@ -2,6 +2,7 @@ import type { Writable } from "node:stream";
 import type { AgentMessage } from "../agent/agent.ts";
 import type { Config } from "../config.ts";
 import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../export/export.ts";
+import type { MemberFigures } from "../export/group-figures.ts";
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Command } from "../model/command.ts";
@@ -17,11 +18,13 @@ import type { DialectName } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
-import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
+import type { Batch, Group, Rollout, RolloutOrder, RolloutRow } from "../model/rollout.ts";
 import type { Certificate, Sample, TokenSums } from "../model/sample.ts";
+import type { Statistics } from "../model/statistics.ts";
+import type { Task } from "../model/task.ts";
 import type { Worker, WorkerInfo } from "../queue/queue.ts";
 import type { Availability } from "../sandbox/sandbox.ts";
-import type { AbortTarget, GroupSummary, Page, RolloutFilter } from "../store/store.ts";
+import type { AbortTarget, GroupSummary, Page, RolloutFilter, StatisticsOptions } from "../store/store.ts";
 
 /**
  * The verbs. Every door (command line, HTTP, MCP, OpenEnv) translates, calls one of these, and translates back; there
@@ -66,9 +69,13 @@ export interface Reading {
 	row(id: string): Promise<RolloutRow | null>;
 	list(
 		filter: RolloutFilter,
-		page: PageOptions & { order?: "newest" | "oldest" | undefined },
+		page: PageOptions & { order?: RolloutOrder | undefined },
 	): Promise<Page<RolloutRow>>;
+	/** How those that match and have ended went, by when they ended. */
+	statistics(filter: RolloutFilter, options: StatisticsOptions): Promise<Statistics>;
 	group(id: string): Promise<GroupSummary | null>;
+	/** How its members went, read from their calls. */
+	groupFigures(id: string): Promise<MemberFigures[] | null>;
 	listGroups(options: PageOptions & { batchId?: string | undefined }): Promise<Page<Group>>;
 	batch(id: string): Promise<BatchSummary | null>;
 	listBatches(options: PageOptions): Promise<Page<Batch>>;
@@ -195,6 +202,8 @@ export interface Machinery {
 		model: string | null;
 		note: string;
 	}[];
+	/** The tasks that Paddock brings along. */
+	examples(): Promise<Task[]>;
 	sandboxes(): Promise<Record<string, Availability>>;
 }
 

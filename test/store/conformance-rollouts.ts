@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import type { TraceSummary } from "../../src/model/rollout.ts";
+import type { RolloutOrder, TraceSummary } from "../../src/model/rollout.ts";
 import type { Page, Submission } from "../../src/store/store.ts";
 import {
 	batchOf,
@@ -12,6 +12,22 @@ import {
 	running,
 	submitOne,
 } from "./conformance.ts";
+
+const SUMMARY: TraceSummary = {
+	...{
+		version: 1,
+		sandboxId: "box",
+		sessionId: null,
+		setup: [],
+		verify: [],
+		agentExitCode: null,
+		wallS: 1.5,
+	},
+	timings: { setup: 0.5 },
+	files: [{ path: "a.txt", sizeBytes: 3 }],
+	box: { backend: "local" },
+	untrainable: null,
+};
 
 /** Submitting, reading, taking, ending. */
 export function rolloutConformance(name: string, openFixture: OpenFixture): void {
@@ -126,6 +142,115 @@ export function rolloutConformance(name: string, openFixture: OpenFixture): void
 			expect(await found({ label: { name: "team", value: "red" }, status: "done" })).toEqual([]);
 			expect(await found({ batchId: batch.batch.id, status: "queued", taskId: "two" })).toEqual(ids.slice(2));
 			expect(await store.counts()).toEqual({ queued: 4, running: 1, done: 1 });
+		});
+
+		test("model, text, reward, time and duration find exactly their rollouts", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const url = (model: string) => ({ type: "url", baseUrl: "http://127.0.0.1:1/v1", model });
+			const ids: string[] = [];
+			for (const [index, model] of ["Qwen/Qwen3-8B", "Qwen/Qwen3-8B-base", "gpt-5"].entries()) {
+				const task = { id: `Größe-${index}`, instruction: `Fix the_parser number${index}, it's broken` };
+				const labels = { run: `night-${index}` };
+				const { id, attempt } = await running(store, {
+					request: request({ task, endpoint: url(model), labels }),
+				});
+				await store.finish(id, attempt, { ...COMPLETED, reward: index / 2 });
+				ids.push(id);
+			}
+			const unfinished = await submitOne(store);
+			const found = async (filter: Parameters<typeof store.list>[0]) =>
+				(await store.list(filter, { limit: 100, order: "oldest" })).items.map((rollout) => rollout.id);
+			// The one of exactly that name; else all that have it in theirs.
+			expect(await found({ model: "Qwen/Qwen3-8B" })).toEqual([ids[0]]);
+			expect(await found({ model: "qwen" })).toEqual(ids.slice(0, 2));
+			expect(await found({ model: "noop" })).toEqual([unfinished.id]);
+			expect(await found({ model: "%" })).toEqual([]);
+			// Words by their beginnings, in any order, of id, task, model, labels and instruction.
+			for (const text of ["größe 1", "number1 PARS", "night-1", "8b-base", ids[1]!, "it's (number1)"])
+				expect(await found({ text }), text).toEqual([ids[1]]);
+			for (const text of ["parser' | 'x", 'umber1 "', "arser", "*"])
+				expect(await found({ text }), text).toEqual(text === "*" ? [...ids, unfinished.id] : []);
+			expect(await found({ minReward: 0.5 })).toEqual(ids.slice(1));
+			expect(await found({ minReward: 0.1, maxReward: 0.5 })).toEqual([ids[1]]);
+			expect(await found({ maxReward: 0 })).toEqual([ids[0]]);
+			expect(await found({ minDurationS: 0, maxDurationS: 60 })).toEqual(ids);
+			expect(await found({ minDurationS: 60 })).toEqual([]);
+			expect(await found({ since: unfinished.createdAt, status: "queued" })).toEqual([unfinished.id]);
+			expect(await found({ until: (await store.row(ids[0]!))!.createdAt - 1 })).toEqual([]);
+			expect(await found({ model: "qwen", text: "parser", minReward: 0.1, status: "done" })).toEqual([
+				ids[1],
+			]);
+		});
+
+		test("lists sorted by a figure go on where a page ended, also among equals", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const rewards = [0.5, 0, 1, 0.5, 0.5, 1 / 3, null];
+			const tokens = [5, 50, 500, 5, 7, 9, 11];
+			const ids: string[] = [];
+			for (const [index, reward] of rewards.entries()) {
+				const { id, attempt } = await running(store);
+				await store.patch(id, attempt, { completionTokens: tokens[index] });
+				await store.finish(id, attempt, { ...COMPLETED, reward });
+				ids.push(id);
+			}
+			await submitOne(store);
+			const walk = async (order: RolloutOrder, filter = {}) => {
+				const seen: string[] = [];
+				let cursor: string | undefined;
+				do {
+					const page = await store.list(filter, { limit: 2, order, cursor });
+					seen.push(...page.items.map(({ id }) => id));
+					cursor = page.next ?? undefined;
+				} while (cursor !== undefined);
+				return seen.map((id) => ids.indexOf(id));
+			};
+			expect(await walk("highest-reward")).toEqual([2, 4, 3, 0, 5, 1]);
+			expect(await walk("lowest-reward")).toEqual([1, 5, 0, 3, 4, 2]);
+			expect(await walk("lowest-reward", { minReward: 0.4, status: "done" })).toEqual([0, 3, 4, 2]);
+			expect(await walk("most-tokens")).toEqual([2, 1, 6, 5, 4, 3, 0]);
+			expect(await walk("fewest-tokens", { maxReward: 0.9 })).toEqual([0, 3, 4, 5, 1]);
+			const durations = (await store.list({}, { limit: 10, order: "longest" })).items.map(
+				(row) => row.finishedAt! - row.startedAt!,
+			);
+			expect(durations).toEqual([...durations].sort((left, right) => right - left));
+			const byPosition = (await store.list({}, { limit: 1 })).next!;
+			await expect(store.list({}, { limit: 1, order: "longest", cursor: byPosition })).rejects.toThrow(
+				/cursor/,
+			);
+		});
+
+		test("statistics count what ended, by time, with rewards, phases and tokens", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			expect(await store.statistics({}, { buckets: 10 })).toMatchObject({ counted: 0, buckets: [] });
+			for (const [index, reward] of [0, 0.5, 1, null].entries()) {
+				const { id, attempt } = await running(store, { request: requestFor(`task-${index % 2}`) });
+				await store.patch(id, attempt, { calls: 2, promptTokens: 100, completionTokens: 10 });
+				const summary = { ...SUMMARY, timings: { create: 1, agent: 2 + index } };
+				await store.finish(id, attempt, {
+					...{ reward, summary, failure: null },
+					outcome: reward === null ? "aborted" : "completed",
+				});
+			}
+			await running(store);
+			const all = await store.statistics({}, { buckets: 1 });
+			expect(all.buckets).toHaveLength(1);
+			expect(all.buckets[0]).toMatchObject({
+				...{ done: 4, outcomes: { completed: 3, aborted: 1 }, rewarded: 3, rewardMean: 0.5, solved: 1 },
+				...{ calls: 8, promptTokens: 400, completionTokens: 40 },
+				phasesMeanS: { create: 1, agent: 3.5 },
+			});
+			expect(all).toMatchObject({ counted: 4, isCut: false, models: [{ model: "noop", count: 4 }] });
+			expect(all.rewards.filter((bar) => bar.count > 0).map((bar) => bar.from)).toEqual([0, 0.5, 0.95]);
+			expect(all.durations[0]).toEqual({ from: 0, to: 1, count: 4 });
+			const fine = await store.statistics({ taskId: "task-1" }, { buckets: 500 });
+			expect(fine.buckets.reduce((sum, bucket) => sum + bucket.done, 0)).toBe(2);
+			expect(fine.bucketMs).toBeGreaterThanOrEqual(1000);
+			expect((await store.statistics({ model: "nobody" }, { buckets: 5 })).counted).toBe(0);
+			const later = { since: Date.now() + 60_000, buckets: 5 };
+			expect((await store.statistics({}, later)).counted).toBe(0);
 		});
 
 		test("pages neither repeat nor skip while rollouts are being added", async (context) => {
@@ -262,22 +387,9 @@ export function rolloutConformance(name: string, openFixture: OpenFixture): void
 				message: "exit 3",
 				retryable: false,
 			} as const;
-			const summary: TraceSummary = {
-				version: 1,
-				sandboxId: "box",
-				sessionId: null,
-				setup: [],
-				verify: [],
-				agentExitCode: null,
-				wallS: 1.5,
-				timings: { setup: 0.5 },
-				files: [{ path: "a.txt", sizeBytes: 3 }],
-				box: { backend: "local" },
-				untrainable: null,
-			};
-			const end = { outcome: "failed", reward: null, failure, summary } as const;
+			const end = { outcome: "failed", reward: null, failure, summary: SUMMARY } as const;
 			await store.finish(id, 1, end);
-			expect(await store.get(id)).toMatchObject({ failure, summary, outcome: "failed" });
+			expect(await store.get(id)).toMatchObject({ failure, summary: SUMMARY, outcome: "failed" });
 		});
 
 		test("what one store has acknowledged, the next one opened finds", async (context) => {

@@ -3,8 +3,11 @@ import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
+import type { FoundFilter } from "../filter.ts";
+import type { Walk } from "../order.ts";
 import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
-import type { AbortTarget, RolloutFilter } from "../store.ts";
+import type { Source } from "../statistics.ts";
+import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
 import type { WithKeys } from "../vault/vault.ts";
@@ -13,6 +16,7 @@ import { changeCredential } from "./credential.ts";
 import { keyRows } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { PostgresListener } from "./listener.ts";
+import { select } from "./select.ts";
 import { transact } from "./transact.ts";
 import { PostgresWrites } from "./writes.ts";
 
@@ -45,11 +49,12 @@ export class PostgresDatabase implements Database {
 		});
 	}
 
-	list(
-		filter: RolloutFilter,
-		page: { cursor: number | null; oldest: boolean; limit: number },
-	): Promise<RolloutColumns[]> {
-		return listRows(this.sql, filter, page);
+	list(filter: FoundFilter, walk: Walk): Promise<RolloutColumns[]> {
+		return listRows(this.sql, filter, walk);
+	}
+
+	ended(filter: FoundFilter): Source {
+		return select(filter);
 	}
 
 	async some(ids: string[]): Promise<RolloutRow[]> {

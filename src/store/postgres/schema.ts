@@ -8,6 +8,7 @@ const SCHEMA = `
 		id text NOT NULL UNIQUE,
 		kind text NOT NULL,
 		task_id text NOT NULL,
+		model text NOT NULL,
 		status text NOT NULL,
 		phase text NOT NULL,
 		attempt integer NOT NULL DEFAULT 0,
@@ -29,14 +30,31 @@ const SCHEMA = `
 		prompt_tokens bigint NOT NULL DEFAULT 0,
 		completion_tokens bigint NOT NULL DEFAULT 0,
 		last_seq integer NOT NULL DEFAULT 0,
-		revision integer NOT NULL DEFAULT 0
+		revision integer NOT NULL DEFAULT 0,
+		duration_s double precision,
+		length bigint,
+		create_s double precision,
+		setup_s double precision,
+		agent_s double precision,
+		verify_s double precision,
+		collect_s double precision
 	) WITH (fillfactor = 70);
 	CREATE INDEX rollouts_status ON rollouts (status, position);
 	CREATE INDEX rollouts_conversations ON rollouts (position) WHERE kind = 'conversation';
 	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
 	CREATE INDEX rollouts_task ON rollouts (task_id, position);
+	CREATE INDEX rollouts_model ON rollouts (model, position);
+	CREATE INDEX rollouts_created ON rollouts (created_at, position);
+	CREATE INDEX rollouts_finished ON rollouts (finished_at, position) WHERE finished_at IS NOT NULL;
+	CREATE INDEX rollouts_reward ON rollouts (reward, position) WHERE reward IS NOT NULL;
+	CREATE INDEX rollouts_duration ON rollouts (duration_s, position) WHERE duration_s IS NOT NULL;
+	CREATE INDEX rollouts_length ON rollouts (length, position) WHERE length IS NOT NULL;
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
 	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
+
+	CREATE TABLE rollout_words (position bigint PRIMARY KEY, words tsvector NOT NULL);
+	CREATE INDEX rollout_words_words ON rollout_words USING gin (words);
+	CREATE TABLE models (name text PRIMARY KEY);
 
 	CREATE TABLE tasks (hash text PRIMARY KEY, body text NOT NULL);
 	CREATE TABLE rollout_bodies (

@@ -27,6 +27,9 @@ export async function submit(client: pg.PoolClient, submission: StoredSubmission
 		]);
 	}
 	await insertTasks(client, submission);
+	await client.query("INSERT INTO models (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING", [
+		[...new Set(submission.rollouts.map((rollout) => rollout.model))],
+	]);
 	await insertRollouts(client, submission);
 	return remember(client, submission);
 }
@@ -77,18 +80,19 @@ async function insertTasks(client: pg.PoolClient, { tasks }: StoredSubmission): 
 
 async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSubmission): Promise<void> {
 	const { rows } = await client.query<{ id: string; position: number }>(
-		`INSERT INTO rollouts (id, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision, kind)
-		SELECT id, task_id, 'queued', 'queued', group_id, batch_id, $5, 1, 1, kind
-		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $6::text[])
-			WITH ORDINALITY AS given (id, task_id, group_id, batch_id, kind, place) ORDER BY place
+		`INSERT INTO rollouts (id, kind, task_id, model, status, phase, group_id, batch_id, created_at, last_seq, revision)
+		SELECT id, kind, task_id, model, 'queued', 'queued', group_id, batch_id, $7, 1, 1
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[])
+			WITH ORDINALITY AS given (id, kind, task_id, model, group_id, batch_id, place) ORDER BY place
 		RETURNING id, position`,
 		[
 			rollouts.map((rollout) => rollout.id),
+			rollouts.map((rollout) => rollout.kind),
 			rollouts.map((rollout) => rollout.taskId),
+			rollouts.map((rollout) => rollout.model),
 			rollouts.map((rollout) => rollout.groupId),
 			rollouts.map((rollout) => rollout.batchId),
 			at,
-			rollouts.map((rollout) => rollout.kind),
 		],
 	);
 	const positions = new Map(rows.map((row) => [row.id, row.position]));
@@ -100,6 +104,12 @@ async function insertRollouts(client: pg.PoolClient, { rollouts, at }: StoredSub
 			placed.map((rollout) => rollout.terms),
 			placed.map((rollout) => rollout.taskHash),
 		],
+	);
+	await client.query(
+		`INSERT INTO rollout_words (position, words)
+		SELECT position, array_to_tsvector(string_to_array(words, ' '))
+		FROM unnest($1::bigint[], $2::text[]) AS given (position, words)`,
+		[placed.map((rollout) => rollout.position), placed.map((rollout) => rollout.words)],
 	);
 	await client.query(
 		"INSERT INTO events (rollout, seq, at, body) SELECT position, 1, $3, body FROM unnest($1::bigint[], $2::text[]) AS given (position, body)",

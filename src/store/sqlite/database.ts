@@ -3,15 +3,19 @@ import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
+import type { FoundFilter } from "../filter.ts";
+import type { Walk } from "../order.ts";
 import { Reads } from "../reads.ts";
 import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
-import type { AbortTarget, RolloutFilter } from "../store.ts";
+import type { Source } from "../statistics.ts";
+import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
 import type { WithKeys } from "../vault/vault.ts";
 import { keysOf } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { configure, prepare } from "./schema.ts";
+import { select } from "./select.ts";
 import { Statements } from "./statements.ts";
 import { SqliteWriter } from "./writer.ts";
 
@@ -44,11 +48,12 @@ export class SqliteDatabase implements Database {
 		this.#announcer = announcer;
 	}
 
-	async list(
-		filter: RolloutFilter,
-		page: { cursor: number | null; oldest: boolean; limit: number },
-	): Promise<RolloutColumns[]> {
-		return listRows(this.#statements, filter, page);
+	async list(filter: FoundFilter, walk: Walk): Promise<RolloutColumns[]> {
+		return listRows(this.#statements, filter, walk);
+	}
+
+	ended(filter: FoundFilter): Source {
+		return select(this.#statements, filter, "finished_at");
 	}
 
 	async some(ids: string[]): Promise<RolloutRow[]> {

@@ -4,7 +4,8 @@ import { requireVersion, SCHEMA_VERSION } from "../schema-version.ts";
 /**
  * `rollouts` stays narrow so that scans and filters touch few pages; the JSON
  * (terms, summary) lives in `rollout_bodies` and is read only for rows that are handed out. What weighs most, a task
- * with its files, is in `tasks` once, however many rollouts try it.
+ * with its files, is in `tasks` once, however many rollouts try it. What lists are sorted by and statistics are made
+ * of is written once, at the end: `length` is the completion tokens, the phases are in seconds.
  */
 const SCHEMA = `
 	CREATE TABLE rollouts (
@@ -12,6 +13,7 @@ const SCHEMA = `
 		id TEXT NOT NULL UNIQUE,
 		kind TEXT NOT NULL,
 		task_id TEXT NOT NULL,
+		model TEXT NOT NULL,
 		status TEXT NOT NULL,
 		phase TEXT NOT NULL,
 		attempt INTEGER NOT NULL DEFAULT 0,
@@ -33,14 +35,32 @@ const SCHEMA = `
 		prompt_tokens INTEGER NOT NULL DEFAULT 0,
 		completion_tokens INTEGER NOT NULL DEFAULT 0,
 		last_seq INTEGER NOT NULL DEFAULT 0,
-		revision INTEGER NOT NULL DEFAULT 0
+		revision INTEGER NOT NULL DEFAULT 0,
+		duration_s REAL,
+		length INTEGER,
+		create_s REAL,
+		setup_s REAL,
+		agent_s REAL,
+		verify_s REAL,
+		collect_s REAL
 	) STRICT;
 	CREATE INDEX rollouts_status ON rollouts (status, position);
 	CREATE INDEX rollouts_conversations ON rollouts (position) WHERE kind = 'conversation';
 	CREATE INDEX rollouts_outcome ON rollouts (outcome, position) WHERE outcome IS NOT NULL;
 	CREATE INDEX rollouts_task ON rollouts (task_id, position);
+	CREATE INDEX rollouts_model ON rollouts (model, position);
+	CREATE INDEX rollouts_created ON rollouts (created_at, position);
+	CREATE INDEX rollouts_finished ON rollouts (finished_at, position) WHERE finished_at IS NOT NULL;
+	CREATE INDEX rollouts_reward ON rollouts (reward, position) WHERE reward IS NOT NULL;
+	CREATE INDEX rollouts_duration ON rollouts (duration_s, position) WHERE duration_s IS NOT NULL;
+	CREATE INDEX rollouts_length ON rollouts (length, position) WHERE length IS NOT NULL;
 	CREATE INDEX rollouts_group ON rollouts (group_id, position) WHERE group_id IS NOT NULL;
 	CREATE INDEX rollouts_batch ON rollouts (batch_id, position) WHERE batch_id IS NOT NULL;
+
+	CREATE VIRTUAL TABLE rollout_words USING fts5 (
+		words, content = '', detail = none, columnsize = 0, tokenize = "unicode61 remove_diacritics 0"
+	);
+	CREATE TABLE models (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID;
 
 	CREATE TABLE tasks (hash TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 	CREATE TABLE rollout_bodies (

@@ -19,6 +19,9 @@ export function submit(sql: Statements, submission: StoredSubmission): Submitted
 	for (const { hash, body } of submission.tasks) {
 		sql.run("INSERT INTO tasks (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING", hash, body);
 	}
+	for (const model of new Set(submission.rollouts.map((rollout) => rollout.model))) {
+		sql.run("INSERT INTO models (name) VALUES (?) ON CONFLICT DO NOTHING", model);
+	}
 	for (const rollout of submission.rollouts) insertRollout(sql, rollout, submission.at);
 	return remember(sql, submission);
 }
@@ -69,11 +72,12 @@ function insertBatch(sql: Statements, batch: Batch): void {
 
 function insertRollout(sql: Statements, rollout: StoredRollout, at: number): void {
 	const row = sql.get<{ position: number }>(
-		`INSERT INTO rollouts (id, kind, task_id, status, phase, group_id, batch_id, created_at, last_seq, revision)
-		VALUES (?, ?, ?, 'queued', 'queued', ?, ?, ?, 1, 1) RETURNING position`,
+		`INSERT INTO rollouts (id, kind, task_id, model, status, phase, group_id, batch_id, created_at, last_seq, revision)
+		VALUES (?, ?, ?, ?, 'queued', 'queued', ?, ?, ?, 1, 1) RETURNING position`,
 		rollout.id,
 		rollout.kind,
 		rollout.taskId,
+		rollout.model,
 		rollout.groupId,
 		rollout.batchId,
 		at,
@@ -85,6 +89,7 @@ function insertRollout(sql: Statements, rollout: StoredRollout, at: number): voi
 		rollout.terms,
 		rollout.taskHash,
 	);
+	sql.run("INSERT INTO rollout_words (rowid, words) VALUES (?, ?)", position, rollout.words);
 	sql.run(
 		"INSERT INTO events (rollout, seq, at, body) VALUES (?, 1, ?, ?)",
 		position,

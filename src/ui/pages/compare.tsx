@@ -1,7 +1,7 @@
+import { modelOf } from "../../model/endpoint.ts";
 import type { RolloutRow } from "../../model/rollout.ts";
 import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
-import { modelOf } from "../data/model-name.ts";
 import { Reward } from "../parts/reward.tsx";
 import { Empty, Problem } from "../parts/say.tsx";
 import { changeQuery, Link, usePlace } from "../router.tsx";

@@ -1,9 +1,9 @@
 import { useState } from "react";
+import { modelOf } from "../../model/endpoint.ts";
 import type { RolloutRow } from "../../model/rollout.ts";
 import { showCount, showSeconds } from "../data/figures.ts";
 import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
-import { modelOf } from "../data/model-name.ts";
 import { useRolloutFeed } from "../data/rollout-feed.ts";
 import { readTranscript } from "../data/transcript.ts";
 import { useAction } from "../parts/asks.tsx";

@@ -1,6 +1,6 @@
 import type { RolloutRow } from "../../model/rollout.ts";
 
-const SIGNS: Record<string, { sign: string; className: string }> = {
+export const SIGNS: Record<string, { sign: string; className: string }> = {
 	completed: { sign: "●", className: "good" },
 	timeout: { sign: "◐", className: "" },
 	aborted: { sign: "○", className: "soft" },

@@ -2,60 +2,48 @@ import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
+export interface PlotSeries {
+	label: string;
+	values: (number | null)[];
+	dashed?: boolean;
+	points?: boolean;
+	/** A variable of the theme; one of the palette unless given. */
+	colour?: string | undefined;
+}
+
 export interface PlotProps {
 	title: string;
 	/** Seconds since the epoch, or a plain count. */
 	x: number[];
-	series: { label: string; values: (number | null)[]; dashed?: boolean; points?: boolean }[];
+	series: PlotSeries[];
+	/** Lines; areas on top of each other; bars on top of each other. */
+	kind?: "lines" | "stack" | "bars";
 	isTime?: boolean;
 	heightPx?: number;
 	range?: [number, number];
 }
 
-const COLOURS = ["--accent", "--warn", "--bad", "--ink-soft"];
+const PALETTE = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 
-/** A line plot that fills its place and follows light and dark. */
-export function Plot({ title, x, series, isTime = true, heightPx = 180, range }: PlotProps) {
+/** A plot that fills its place and follows light and dark. */
+export function Plot({ title, x, series, kind = "lines", isTime = true, heightPx = 170, range }: PlotProps) {
 	const place = useRef<HTMLDivElement>(null);
 	useEffect(() => {
 		const element = place.current;
 		if (element === null || x.length === 0) return;
-		const colour = (name: string) => getComputedStyle(element).getPropertyValue(name).trim() || "#888";
-		// Canvas knows no light-dark(): the browser resolves it on an element.
-		const resolved = (name: string) => {
-			const probe = document.createElement("i");
-			probe.style.color = `var(${name})`;
-			element.append(probe);
-			const value = getComputedStyle(probe).color;
-			probe.remove();
-			return value || colour(name);
-		};
-		const axis = {
-			stroke: resolved("--ink-soft"),
-			grid: { stroke: resolved("--line"), width: 1 },
-			ticks: { show: false },
-			font: "12px system-ui",
-		};
+		const colour = colourOf(element);
 		const plot = new uPlot(
 			{
 				width: element.clientWidth,
 				height: heightPx,
-				cursor: { drag: { x: false, y: false } },
-				scales: { x: { time: isTime }, ...(range ? { y: { range } } : {}) },
-				axes: [axis, { ...axis, size: 48 }],
-				series: [
-					{},
-					...series.map((each, index) => ({
-						label: each.label,
-						stroke: resolved(COLOURS[index % COLOURS.length]!),
-						width: 1.5,
-						dash: each.dashed ? [4, 4] : [],
-						points: { show: each.points ?? false, size: 4 },
-						spanGaps: true,
-					})),
-				],
+				padding: [8, 8, 0, 0],
+				cursor: { drag: { x: false, y: false }, points: { size: 6 } },
+				legend: { live: true },
+				scales: { x: { time: isTime, range: widened(kind) }, ...(range ? { y: { range } } : {}) },
+				axes: axesOf(colour),
+				series: [isTime ? { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" } : {}, ...drawn(series, kind, colour)],
 			},
-			[x, ...series.map((each) => each.values)] as uPlot.AlignedData,
+			[x, ...toStacked(series, kind)] as uPlot.AlignedData,
 			element,
 		);
 		const resize = new ResizeObserver(() => plot.setSize({ width: element.clientWidth, height: heightPx }));
@@ -64,11 +52,79 @@ export function Plot({ title, x, series, isTime = true, heightPx = 180, range }:
 			resize.disconnect();
 			plot.destroy();
 		};
-	}, [x, series, isTime, heightPx, range]);
+	}, [x, series, kind, isTime, heightPx, range]);
 	return (
 		<figure className="card">
 			<h2>{title}</h2>
 			{x.length === 0 ? <p className="soft">nothing yet</p> : <div className="plot" ref={place} />}
 		</figure>
 	);
+}
+
+type Colour = (name: string, alpha?: number) => string;
+
+/** Canvas knows no light-dark(): the browser resolves it on an element. */
+function colourOf(element: HTMLElement): Colour {
+	return (name, alpha = 1) => {
+		const probe = document.createElement("i");
+		probe.style.color = `color-mix(in srgb, var(${name}) ${alpha * 100}%, transparent)`;
+		element.append(probe);
+		const value = getComputedStyle(probe).color;
+		probe.remove();
+		return value;
+	};
+}
+
+function axesOf(colour: Colour): uPlot.Axis[] {
+	const axis = {
+		stroke: colour("--ink-soft"),
+		ticks: { show: false },
+		font: "11px system-ui",
+	};
+	return [
+		{ ...axis, grid: { show: false }, size: 28 },
+		{ ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 46, gap: 4 },
+	];
+}
+
+/** One moment alone would have no width. Bars need room at both ends. */
+function widened(kind: PlotProps["kind"]): uPlot.Range.Function {
+	return (_plot, least, most) => {
+		const margin = most > least ? (kind === "bars" ? (most - least) * 0.03 : 0) : 30;
+		return [least - margin, most + margin];
+	};
+}
+
+/** The topmost is drawn first, so that those below it stay visible. */
+function drawn(series: readonly PlotSeries[], kind: PlotProps["kind"], colour: Colour): uPlot.Series[] {
+	const all = series.map((each, index): uPlot.Series => {
+		const name = each.colour ?? PALETTE[index % PALETTE.length]!;
+		const isFilled = kind !== "lines";
+		return {
+			label: each.label,
+			stroke: colour(name),
+			width: kind === "bars" ? 0 : 1.5,
+			dash: each.dashed ? [4, 4] : [],
+			points: { show: kind === "lines" && (each.points ?? false), size: 5, fill: colour(name) },
+			spanGaps: true,
+			value: (_plot, _value, _series, at) => showValue(at === null ? null : each.values[at]),
+			...(isFilled ? { fill: colour(name, kind === "bars" ? 1 : 0.55) } : {}),
+			...(kind === "bars" ? { paths: uPlot.paths.bars!({ size: [0.7, 24] }) } : {}),
+		};
+	});
+	return kind === "lines" ? all : all.reverse();
+}
+
+function toStacked(series: readonly PlotSeries[], kind: PlotProps["kind"]): (number | null)[][] {
+	if (kind === "lines") return series.map((each) => each.values);
+	const sums: number[][] = [];
+	for (const each of series)
+		sums.push(each.values.map((value, index) => (value ?? 0) + (sums.at(-1)?.[index] ?? 0)));
+	return sums.reverse();
+}
+
+function showValue(value: number | null | undefined): string {
+	if (value === null || value === undefined) return "–";
+	if (Number.isInteger(value)) return value.toLocaleString("en");
+	return value.toFixed(Math.abs(value) < 10 ? 2 : 0);
 }

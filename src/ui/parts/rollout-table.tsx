@@ -1,7 +1,7 @@
-import type { RolloutRow } from "../../model/rollout.ts";
+import { modelOf } from "../../model/endpoint.ts";
+import type { RolloutOrder, RolloutRow } from "../../model/rollout.ts";
 import { showCount, showSeconds } from "../data/figures.ts";
 import { oneLine } from "../data/hostile.ts";
-import { modelOf } from "../data/model-name.ts";
 import { Link } from "../router.tsx";
 import { Outcome } from "./outcome.tsx";
 import { Reward } from "./reward.tsx";
@@ -36,15 +36,49 @@ export function RolloutTable({ rows }: { rows: readonly RolloutRow[] }) {
 	);
 }
 
-export function RolloutHead() {
+/** What a click on a heading sorts by, first and then. */
+const SORTS: Partial<Record<(typeof COLUMNS)[number], [RolloutOrder, RolloutOrder]>> = {
+	reward: ["highest-reward", "lowest-reward"],
+	"tokens in + out": ["most-tokens", "fewest-tokens"],
+	time: ["longest", "shortest"],
+	begun: ["newest", "oldest"],
+};
+
+interface RolloutHeadProps {
+	order?: RolloutOrder;
+	onOrder?: (order: RolloutOrder) => void;
+	/** A column before the others, to choose rows. */
+	hasChoice?: boolean;
+}
+
+export function RolloutHead({ order, onOrder, hasChoice = false }: RolloutHeadProps) {
 	return (
 		<thead>
 			<tr>
-				{COLUMNS.map((name) => (
-					<th key={name} className={NUMBERS.has(name) ? "number" : undefined}>
-						{name}
+				{hasChoice && (
+					<th className="choice">
+						<span className="unseen">chosen</span>
 					</th>
-				))}
+				)}
+				{COLUMNS.map((name) => {
+					const sorts = onOrder && SORTS[name];
+					const at = sorts === undefined || order === undefined ? -1 : sorts.indexOf(order);
+					return (
+						<th
+							key={name}
+							className={NUMBERS.has(name) ? "number" : undefined}
+							aria-sort={at < 0 ? undefined : at === 0 ? "descending" : "ascending"}
+						>
+							{sorts === undefined ? (
+								name
+							) : (
+								<button type="button" className="sort" onClick={() => onOrder?.(sorts[at === 0 ? 1 : 0])}>
+									{name} <span aria-hidden>{at < 0 ? "" : at === 0 ? "↓" : "↑"}</span>
+								</button>
+							)}
+						</th>
+					);
+				})}
 			</tr>
 		</thead>
 	);

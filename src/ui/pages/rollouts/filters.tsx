@@ -1,0 +1,161 @@
+import { useEffect, useState } from "react";
+import { Outcome } from "../../../model/failure.ts";
+import { RolloutOrder, RolloutStatus } from "../../../model/rollout.ts";
+import type { Statistics } from "../../../model/statistics.ts";
+import { oneLine } from "../../data/hostile.ts";
+import { changeQuery, navigate, usePlace } from "../../router.tsx";
+
+const HOUR_MS = 3_600_000;
+const AGES: Record<string, { label: string; ms: number }> = {
+	"1h": { label: "last hour", ms: HOUR_MS },
+	"24h": { label: "last 24 hours", ms: 24 * HOUR_MS },
+	"7d": { label: "last 7 days", ms: 168 * HOUR_MS },
+	"30d": { label: "last 30 days", ms: 720 * HOUR_MS },
+};
+/** Filters that come from other pages' links: shown once they are set. */
+const LINKED: [name: string, label: string][] = [
+	["task_id", "task"],
+	["group_id", "group"],
+	["batch_id", "batch"],
+	["label", "label"],
+];
+
+/** The filters, as the address says them; what makes no sense there is left aside. */
+export function filtersOf(query: URLSearchParams) {
+	const text = (name: string) => query.get(name) ?? undefined;
+	const number = (name: string) => {
+		const value = Number.parseFloat(query.get(name) ?? "");
+		return Number.isFinite(value) ? value : undefined;
+	};
+	const age = AGES[query.get("age") ?? ""];
+	return {
+		status: RolloutStatus.safeParse(query.get("status")).data,
+		outcome: Outcome.safeParse(query.get("outcome")).data,
+		task_id: text("task_id"),
+		group_id: text("group_id"),
+		batch_id: text("batch_id"),
+		label: text("label"),
+		model: text("model"),
+		text: text("text"),
+		min_reward: number("min_reward"),
+		max_reward: number("max_reward"),
+		min_duration_s: number("min_duration_s"),
+		max_duration_s: number("max_duration_s"),
+		// By the minute, so that the same question is asked again while one looks.
+		since: age === undefined ? undefined : Math.floor((Date.now() - age.ms) / 60_000) * 60_000,
+	};
+}
+
+export type Filters = ReturnType<typeof filtersOf>;
+
+export function orderOf(query: URLSearchParams): RolloutOrder {
+	return RolloutOrder.safeParse(query.get("order")).data ?? "newest";
+}
+
+export function FilterBar({ models }: { models: Statistics["models"] }) {
+	const { query } = usePlace();
+	const model = query.get("model") ?? "";
+	const names = models.map((each) => each.model);
+	const known = model === "" || names.includes(model) ? names : [model, ...names];
+	return (
+		<div className="chips" role="search">
+			<Typed name="text" label="Search" placeholder="search task, model, label, instruction" isSearch />
+			<Choice name="status" any="any status" options={RolloutStatus.options} />
+			<Choice name="outcome" any="any outcome" options={Outcome.options} />
+			<Choice name="model" any="any model" options={known} />
+			<Choice
+				name="age"
+				any="any time"
+				options={Object.keys(AGES)}
+				labelOf={(age) => AGES[age]?.label ?? age}
+			/>
+			{LINKED.map(([name, label]) => (
+				<Chip key={name} label={label} value={query.get(name)} names={[name]} />
+			))}
+			<Chip label="reward" value={rangeOf(query, "reward")} names={["min_reward", "max_reward"]} />
+			<Chip
+				label="seconds"
+				value={rangeOf(query, "duration_s")}
+				names={["min_duration_s", "max_duration_s"]}
+			/>
+			{query.size > 0 && (
+				<button type="button" className="plain" onClick={() => navigate("/rollouts")}>
+					clear all
+				</button>
+			)}
+		</div>
+	);
+}
+
+function rangeOf(query: URLSearchParams, name: string): string | null {
+	const [least, most] = [query.get(`min_${name}`), query.get(`max_${name}`)];
+	if (least === null && most === null) return null;
+	if (least === null) return `≤ ${most}`;
+	return most === null ? `≥ ${least}` : `${least} – ${most}`;
+}
+
+/** A filter that is on, and the way to take it off. */
+function Chip({ label, value, names }: { label: string; value: string | null; names: string[] }) {
+	if (value === null || value === "") return null;
+	const off = () => changeQuery(Object.fromEntries(names.map((name) => [name, null])));
+	return (
+		<button type="button" className="chip" onClick={off} aria-label={`no longer by ${label}`}>
+			{label} <b>{oneLine(value, 40)}</b> <span aria-hidden>✕</span>
+		</button>
+	);
+}
+
+interface ChoiceProps {
+	name: string;
+	any: string;
+	options: readonly string[];
+	labelOf?: (value: string) => string;
+}
+
+function Choice({ name, any, options, labelOf = (value) => oneLine(value, 60) }: ChoiceProps) {
+	const { query } = usePlace();
+	const value = query.get(name) ?? "";
+	return (
+		<select
+			aria-label={name}
+			value={value}
+			className={value === "" ? undefined : "is-set"}
+			onChange={(event) => changeQuery({ [name]: event.target.value })}
+		>
+			<option value="">{any}</option>
+			{options.map((option) => (
+				<option key={option} value={option}>
+					{labelOf(option)}
+				</option>
+			))}
+		</select>
+	);
+}
+
+interface TypedProps {
+	name: string;
+	label: string;
+	placeholder: string;
+	isSearch?: boolean;
+}
+
+/** Goes into the address when it is entered, not at every letter. */
+function Typed({ name, label, placeholder, isSearch = false }: TypedProps) {
+	const { query } = usePlace();
+	const given = query.get(name) ?? "";
+	const [text, setText] = useState(given);
+	useEffect(() => setText(given), [given]);
+	const enter = () => text !== given && changeQuery({ [name]: text });
+	return (
+		<input
+			type={isSearch ? "search" : "text"}
+			data-search={isSearch ? "" : undefined}
+			aria-label={label}
+			placeholder={placeholder}
+			value={text}
+			onChange={(event) => setText(event.target.value)}
+			onBlur={enter}
+			onKeyDown={(event) => event.key === "Enter" && enter()}
+		/>
+	);
+}
