@@ -6,33 +6,48 @@ import type { RolloutRequest } from "../../model/request.ts";
 export type LaunchRequest = z.input<typeof RolloutRequest> & { n: number };
 type TaskInput = LaunchRequest["task"];
 
-/** The same request on every other surface, to be copied as it stands. */
-export function toCurl(request: LaunchRequest, origin: string): string {
-	return `curl -sS ${origin}/api/v1/rollouts \\
-  -H 'content-type: application/json' -H "Authorization: Bearer $PADDOCK_TOKEN" \\
-  -d ${quoted(JSON.stringify(withoutKey(request)))}`;
+/** A request on another surface, to be copied as it stands, and what that surface has no word for. */
+export interface Elsewhere {
+	text: string;
+	missing: string[];
 }
 
-export function toPython(request: LaunchRequest, origin: string): string {
+/** The key is never part of a copied text: it is read from this variable. */
+const KEY = "API_KEY";
+
+export function toCurl(request: LaunchRequest, origin: string): Elsewhere {
+	const placeholder = "\u0000key\u0000";
+	const body = quoted(JSON.stringify(withKey(request, placeholder)));
+	return {
+		text: `curl -sS ${origin}/api/v1/rollouts \\
+  -H 'content-type: application/json' -H "Authorization: Bearer $PADDOCK_TOKEN" \\
+  -d ${body.replace(JSON.stringify(placeholder).slice(1, -1), `'"$${KEY}"'`)}`,
+		missing: [],
+	};
+}
+
+export function toPython(request: LaunchRequest, origin: string): Elsewhere {
 	const { task, endpoint, n, ...terms } = request;
 	const options = Object.entries(terms).map(([name, value]) => `, ${toSnake(name)}=${toPythonValue(value)}`);
-	const common = `task, endpoint=endpoint${options.join("")}`;
 	const begin =
 		n === 1
-			? `print(client.run(${common}).reward)`
-			: `for result in client.group(${common.replace("task,", `task, ${n},`)}):\n    print(result.reward)`;
-	return `import os
+			? `print(client.run(task, endpoint=endpoint${options.join("")}).reward)`
+			: `for result in client.group(task, ${n}, endpoint=endpoint${options.join("")}):\n    print(result.reward)`;
+	return {
+		text: `import os
 
 from paddock import Client, Endpoint, Task
 
 client = Client(${toPythonValue(origin)}, token=os.environ.get("PADDOCK_TOKEN"))
 task = Task.from_json(${toPythonValue(task)})
 endpoint = ${pythonEndpoint(endpoint)}
-${begin}`;
+${begin}`,
+		missing: [],
+	};
 }
 
 function pythonEndpoint(endpoint: z.input<typeof EndpointSpec>): string {
-	const key = "apiKey" in endpoint && endpoint.apiKey ? ', api_key=os.environ["API_KEY"]' : "";
+	const key = "apiKey" in endpoint && endpoint.apiKey ? `, api_key=os.environ["${KEY}"]` : "";
 	if (endpoint.type === "policy") return `Endpoint.policy(${toPythonValue(endpoint.policy)})`;
 	if (endpoint.type === "url")
 		return `Endpoint.url(${toPythonValue(endpoint.baseUrl)}, ${toPythonValue(endpoint.model)}${key})`;
@@ -41,51 +56,75 @@ function pythonEndpoint(endpoint: z.input<typeof EndpointSpec>): string {
 }
 
 /** One call of the tool; a group is n such calls. */
-export function toMcp(request: LaunchRequest): string {
-	const { task, endpoint, mode, sampling } = request;
-	const model = "model" in endpoint && endpoint.model ? { model: endpoint.model } : {};
-	const target =
-		endpoint.type === "policy"
-			? { endpoint: "scripted", model: endpoint.policy }
-			: endpoint.type === "named"
-				? { endpoint: endpoint.name, ...model }
-				: { base_url: endpoint.baseUrl, ...model, api_key: "" };
+export function toMcp(request: LaunchRequest): Elsewhere {
+	const { task, endpoint, n, sandbox = "local", mode, sampling, agent } = request;
+	const { agentS, ...clocks } = task.clocks ?? {};
+	const { network, ...box } = task.box ?? {};
+	const { maxTokensCap, topLogprobs = 0, temperature, ...moreSampling } = sampling ?? {};
 	const call = {
-		...target,
+		...mcpEndpoint(endpoint),
 		task_id: task.id,
 		instruction: task.instruction,
-		...(task.setup?.length ? { setup: task.setup } : {}),
-		...(task.verify?.length ? { verify: task.verify } : {}),
-		...(mode ? { mode } : {}),
-		...(sampling?.maxTokensCap ? { max_tokens_cap: sampling.maxTokensCap } : {}),
-		...(sampling?.topLogprobs ? { top_logprobs: sampling.topLogprobs } : {}),
-		...(task.clocks?.agentS ? { agent_timeout_s: task.clocks.agentS } : {}),
+		setup: orNothing(task.setup),
+		verify: orNothing(task.verify),
+		solution: orNothing(task.solution),
+		sandbox,
+		mode,
+		max_tokens_cap: maxTokensCap,
+		top_logprobs: topLogprobs,
+		temperature,
+		agent_timeout_s: agentS,
+		network: typeof network === "object" ? network.allow : network,
 	};
-	return JSON.stringify({ name: "run_rollout", arguments: call }, null, 2);
+	return {
+		text: JSON.stringify({ name: "run_rollout", arguments: call }, null, 2),
+		missing: [
+			...(n > 1 ? [`n (call it ${n} times)`] : []),
+			...said({ files: task.files, tests: task.tests, artifacts: task.artifacts, budget: task.budget }),
+			...said({ clocks, box, agent, sampling: moreSampling }),
+			...("apiKey" in endpoint && endpoint.apiKey ? ["the key (write it in as api_key)"] : []),
+		],
+	};
+}
+
+function mcpEndpoint(endpoint: z.input<typeof EndpointSpec>) {
+	if (endpoint.type === "policy") return { endpoint: "scripted", model: endpoint.policy };
+	if (endpoint.type === "url") return { base_url: endpoint.baseUrl, model: endpoint.model };
+	return { endpoint: endpoint.name, model: endpoint.model };
 }
 
 /** The task goes into a folder of its own; the command runs it. */
-export function toCommandLine(request: LaunchRequest, origin: string): string {
-	const { task, endpoint, n, sandbox } = request;
-	const folder = task.id.replace(/[^\w.-]+/g, "-") || "task";
+export function toCommandLine(request: LaunchRequest, origin: string): Elsewhere {
+	const { task, endpoint, n, sandbox, mode, agent, sampling } = request;
+	const { temperature, ...moreSampling } = sampling ?? {};
+	const folder = task.id.replace(/[^\w.-]+/g, "-").replace(/^[.-]+/, "") || "task";
 	const words = ["npx", "paddock", "run", `./${folder}`, ...modelWords(endpoint)];
 	if (n > 1) words.push("-n", String(n));
 	if (sandbox !== undefined) words.push("--sandbox", sandbox);
+	if (mode !== undefined) words.push("--mode", mode);
+	if (temperature !== undefined) words.push("--temperature", String(temperature));
 	words.push("--server", origin);
-	return `mkdir -p ${folder} && cat > ${folder}/task.yaml <<'TASK'
-${toYaml(task)}TASK
-${words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))).join(" ")}`;
+	const isNameable = /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(task.id);
+	return {
+		text: `mkdir -p ${folder} && cat > ${folder}/task.yaml <<'TASK'
+${toYaml(isNameable ? task : { ...task, id: folder })}TASK
+${words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))).join(" ")}`,
+		missing: [
+			...(isNameable ? [] : [`the task's name (here ${folder})`]),
+			...said({ agent, sampling: moreSampling }),
+		],
+	};
 }
 
 function modelWords(endpoint: z.input<typeof EndpointSpec>): string[] {
 	if (endpoint.type === "policy") return ["--policy", endpoint.policy];
-	const key = endpoint.apiKey ? ["--api-key-env", "API_KEY"] : [];
+	const key = endpoint.apiKey ? ["--api-key-env", KEY] : [];
 	if (endpoint.type === "url") return ["--base-url", endpoint.baseUrl, "--model", endpoint.model, ...key];
 	return ["--endpoint", endpoint.name, ...(endpoint.model ? ["--model", endpoint.model] : []), ...key];
 }
 
 /** A task.yaml. JSON is YAML, so each field is one line of it. */
-function toYaml({ solution, clocks, budget, box, ...plain }: TaskInput): string {
+function toYaml({ solution, clocks, budget, box, rewardFile: _, ...plain }: TaskInput): string {
 	const fields = {
 		...plain,
 		solution: solution?.map((step) =>
@@ -108,10 +147,22 @@ function snakeKeys(value: object | undefined): object {
 	return Object.fromEntries(Object.entries(value ?? {}).map(([name, each]) => [toSnake(name), each]));
 }
 
-function withoutKey(request: LaunchRequest): LaunchRequest {
+/** The names of fields in which something was said. */
+function said(fields: Record<string, object | undefined>): string[] {
+	return Object.entries(fields).flatMap(([name, value]) => {
+		if (value === undefined || Object.keys(value).length === 0) return [];
+		return Array.isArray(value) ? [name] : Object.keys(value).map((key) => `${name}.${key}`);
+	});
+}
+
+function orNothing<T>(list: T[] | undefined): T[] | undefined {
+	return list === undefined || list.length === 0 ? undefined : list;
+}
+
+function withKey(request: LaunchRequest, apiKey: string): LaunchRequest {
 	const { endpoint } = request;
 	if (endpoint.type === "policy" || !endpoint.apiKey) return request;
-	return { ...request, endpoint: { ...endpoint, apiKey: "YOUR_KEY" } };
+	return { ...request, endpoint: { ...endpoint, apiKey } };
 }
 
 function quoted(text: string): string {

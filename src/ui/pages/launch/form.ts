@@ -1,4 +1,5 @@
 import type { Rollout } from "../../../model/rollout.ts";
+import type { Task } from "../../../model/task.ts";
 import type { LaunchRequest } from "../../data/same-request.ts";
 
 /** What stands in the form, as it was typed. */
@@ -26,7 +27,11 @@ export interface LaunchForm {
 	agentS: string;
 	maxCalls: string;
 	network: string;
+	/** What the task brings along that the form has no field for. */
+	rest: Partial<TaskInput>;
 }
+
+type TaskInput = LaunchRequest["task"];
 
 export const FIRST: LaunchForm = {
 	id: "hello",
@@ -52,21 +57,23 @@ export const FIRST: LaunchForm = {
 	agentS: "",
 	maxCalls: "",
 	network: "",
+	rest: {},
 };
 
 /** Only what was said: the server fills in what is left out. */
 export function toRequest(form: LaunchForm): LaunchRequest {
 	return defined({
 		task: defined({
+			...form.rest,
 			id: form.id.trim() || "task",
 			instruction: form.instruction,
-			setup: lines(form.setup),
-			verify: lines(form.verify),
-			files: form.files.length === 0 ? undefined : form.files,
-			solution: lines(form.solution)?.map((command) => ({ tool: "bash" as const, command })),
-			clocks: orNothing({ agentS: number(form.agentS) }),
-			budget: orNothing({ maxCalls: number(form.maxCalls) }),
-			box: orNothing({ network: form.network as "none" | "internet" | "" }),
+			setup: form.rest.setup ?? lines(form.setup),
+			verify: form.rest.verify ?? lines(form.verify),
+			files: form.rest.files ?? (form.files.length === 0 ? undefined : form.files),
+			solution: form.rest.solution ?? lines(form.solution)?.map(toStep),
+			clocks: orNothing({ ...form.rest.clocks, agentS: number(form.agentS) }),
+			budget: orNothing({ ...form.rest.budget, maxCalls: number(form.maxCalls) }),
+			box: orNothing({ ...form.rest.box, ...(form.network === "" ? {} : { network: form.network }) }),
 		}),
 		endpoint: endpointOf(form),
 		sandbox: (form.sandbox || undefined) as LaunchRequest["sandbox"],
@@ -89,29 +96,63 @@ function endpointOf(form: LaunchForm): LaunchRequest["endpoint"] {
 	return { type: "named", name: form.name, ...defined({ model: form.model || undefined }), ...key };
 }
 
-/** A rollout's request as a form again; what the form has no field for is left out. */
+function toStep(command: string) {
+	return { tool: "bash" as const, command };
+}
+
+/** A rollout's request as a form again. */
 export function fromRollout({ request }: Rollout): LaunchForm {
-	const { task, endpoint, sampling } = request;
+	const { task, endpoint, sampling, agent } = request;
 	const text = (value: number | undefined) => (value === undefined ? "" : String(value));
 	return {
 		...FIRST,
-		id: task.id,
-		instruction: task.instruction,
-		setup: task.setup.join("\n"),
-		verify: task.verify.join("\n"),
-		files: task.files
-			.filter((file) => file.encoding === "utf8")
-			.map(({ path, content }) => ({ path, content })),
-		solution: task.solution.flatMap((step) => (step.tool === "bash" ? step.command : [])).join("\n"),
+		...fromTask(task),
 		source: endpoint.type,
 		policy: endpoint.type === "policy" ? endpoint.policy : FIRST.policy,
 		name: endpoint.type === "named" ? endpoint.name : FIRST.name,
 		baseUrl: endpoint.type === "url" ? endpoint.baseUrl : "",
 		model: endpoint.type === "policy" ? "" : (endpoint.model ?? ""),
 		sandbox: request.sandbox,
+		mode: request.mode,
+		permission: agent.permission === "deny" ? "" : agent.permission,
 		temperature: text(sampling.temperature),
 		topP: text(sampling.topP),
+		topLogprobs: sampling.topLogprobs === 0 ? "" : text(sampling.topLogprobs),
 	};
+}
+
+/** The fields that a task fills, e.g. one of the examples. */
+export function fromTask(task: Task): Partial<LaunchForm> {
+	const isPlain = task.solution.every((step) => step.tool === "bash" && !step.command.includes("\n"));
+	const { id, instruction, setup, verify, files, solution, clocks, budget, ...rest } = task;
+	const isText = files.every((file) => file.encoding === "utf8" && !file.executable);
+	return {
+		id,
+		instruction,
+		setup: "",
+		verify: "",
+		files: isText ? files.map(({ path, content }) => ({ path, content })) : [],
+		solution: isPlain
+			? solution.flatMap((step) => (step.tool === "bash" ? step.command : [])).join("\n")
+			: "",
+		agentS: String(clocks.agentS),
+		maxCalls: String(budget.maxCalls),
+		...oneLineEach("setup", setup),
+		...oneLineEach("verify", verify),
+		rest: {
+			...rest,
+			...(isText ? {} : { files }),
+			...(isPlain ? {} : { solution }),
+			...(oneLineEach("setup", setup) ? {} : { setup }),
+			...(oneLineEach("verify", verify) ? {} : { verify }),
+			...{ clocks, budget },
+		},
+	};
+}
+
+/** Commands of several lines do not fit into a field of one command a line. */
+function oneLineEach(name: "setup" | "verify", commands: string[]): Partial<LaunchForm> | null {
+	return commands.some((command) => command.includes("\n")) ? null : { [name]: commands.join("\n") };
 }
 
 function lines(text: string): string[] | undefined {

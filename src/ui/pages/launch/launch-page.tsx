@@ -1,13 +1,15 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { RolloutRequest } from "../../../model/request.ts";
+import type { Task } from "../../../model/task.ts";
+import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
-import { toCommandLine, toCurl, toMcp, toPython } from "../../data/same-request.ts";
+import { type Elsewhere, toCommandLine, toCurl, toMcp, toPython } from "../../data/same-request.ts";
 import { useAction } from "../../parts/asks.tsx";
 import { Copyable, Problem } from "../../parts/say.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { navigate, usePlace } from "../../router.tsx";
 import { server } from "../../server.ts";
-import { FIRST, fromRollout, type LaunchForm, toRequest } from "./form.ts";
+import { FIRST, fromRollout, fromTask, type LaunchForm, toRequest } from "./form.ts";
 
 /** Left the form, right the same request for the command line, Python, curl and MCP, changing as one types. */
 export function LaunchPage() {
@@ -52,6 +54,7 @@ export function LaunchPage() {
 					))}
 				</ul>
 			)}
+			<Presets onChoose={(task) => setForm({ ...form, ...fromTask(task) })} />
 			<div className="columns">
 				<Fields form={form} onChange={(change) => setForm({ ...form, ...change })} />
 				<SameRequest form={form} />
@@ -142,6 +145,7 @@ function Fields({ form, onChange }: FieldsProps) {
 			{area("verify", "Verify", "one command a line, in a clean box; the share that passes is the reward", 2)}
 			{form.source === "policy" &&
 				area("solution", "Solution", "what the policy oracle does, one command a line", 2)}
+			<Rest rest={form.rest} />
 			<Files files={form.files} onChange={(files) => onChange({ files })} />
 			<details className="fold">
 				<summary>Tunables</summary>
@@ -224,15 +228,60 @@ function SameRequest({ form }: { form: LaunchForm }) {
 	const [chosen, setChosen] = useState("cli");
 	const request = toRequest(form);
 	const { origin } = location;
+	const tab = (name: string, label: string, make: () => Elsewhere) => ({
+		name,
+		label,
+		body: () => <Copied {...make()} />,
+	});
 	const tabs = [
-		{ name: "cli", label: "Command line", body: () => <Copyable text={toCommandLine(request, origin)} /> },
-		{ name: "python", label: "Python", body: () => <Copyable text={toPython(request, origin)} /> },
-		{ name: "curl", label: "curl", body: () => <Copyable text={toCurl(request, origin)} /> },
-		{ name: "mcp", label: "MCP", body: () => <Copyable text={toMcp(request)} /> },
+		tab("cli", "Command line", () => toCommandLine(request, origin)),
+		tab("python", "Python", () => toPython(request, origin)),
+		tab("curl", "curl", () => toCurl(request, origin)),
+		tab("mcp", "MCP", () => toMcp(request)),
 	];
 	return (
 		<section className="inspector" aria-label="The same request elsewhere">
+			<h2>The same request elsewhere</h2>
 			<Tabs tabs={tabs} chosen={chosen} onChoose={setChosen} />
 		</section>
 	);
+}
+
+function Copied({ text, missing }: Elsewhere) {
+	return (
+		<div className="stack tight">
+			<Copyable text={text} />
+			{missing.length > 0 && <p className="soft">It has no word for: {missing.join(", ")}.</p>}
+		</div>
+	);
+}
+
+/** The tasks that Paddock brings along, ready to be changed. */
+function Presets({ onChoose }: { onChoose: (task: Task) => void }) {
+	const { value } = useLoaded("examples", () => server.examples());
+	const examples = value?.items ?? [];
+	if (examples.length === 0) return null;
+	return (
+		<div className="chips" role="group" aria-label="Begin with an example">
+			<span className="soft">Begin with</span>
+			{examples.map((task) => (
+				<button type="button" key={task.id} className="chip quiet" onClick={() => onChoose(task)}>
+					{oneLine(task.id, 40)}
+				</button>
+			))}
+		</div>
+	);
+}
+
+/** What goes along without a field of its own. */
+function Rest({ rest }: { rest: LaunchForm["rest"] }) {
+	const said = [
+		rest.files?.length ? `${rest.files.length} files` : "",
+		rest.tests?.length ? `${rest.tests.length} hidden tests` : "",
+		rest.solution?.length ? `a solution of ${rest.solution.length} steps` : "",
+		rest.setup?.length ? `${rest.setup.length} setup commands` : "",
+		rest.verify?.length ? `${rest.verify.length} verify commands` : "",
+		rest.artifacts?.length ? `${rest.artifacts.length} artifacts` : "",
+	].filter((each) => each !== "");
+	return said.length === 0 ? null : <p className="soft">Goes along with the task: {said.join(", ")}.</p>;
 }
