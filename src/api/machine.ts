@@ -28,6 +28,7 @@ export const getStatus = route({
 		rollouts: z.object({ queued: z.int(), running: z.int(), done: z.int() }),
 		queueDepth: z.int(),
 		queueLimit: z.int(),
+		readOnly: z.boolean().describe("Nothing can be launched or changed here"),
 		capacity: z.int().describe("Rollouts all workers together can run at once"),
 	}),
 });

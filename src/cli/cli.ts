@@ -19,6 +19,7 @@ import { show } from "./show/show.ts";
 import { didYouMean } from "./suggest.ts";
 import { taskCheck } from "./task-check.ts";
 import { printable } from "./terminal/style.ts";
+import { view } from "./view.ts";
 import { worker } from "./worker.ts";
 
 export const COMMANDS: readonly Command[] = [
@@ -27,6 +28,7 @@ export const COMMANDS: readonly Command[] = [
 	show,
 	abort,
 	exportCommand,
+	view,
 	serveCommand,
 	worker,
 	mcp,

@@ -28,6 +28,8 @@ export interface AppOptions {
 	maxBodyBytes?: number;
 	keepAliveMs?: number;
 	closing?: AbortSignal;
+	/** Whatever would change something is refused. */
+	isReadOnly?: boolean;
 	/** Other doors mount their routes here; they stand behind the same access check. */
 	extraRoutes?: (app: OpenAPIHono) => void;
 }
@@ -41,12 +43,14 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	// They bring limits of their own, and refuse in their own shape.
 	options.extraRoutes?.(app);
 	limitBodies(app, options.maxBodyBytes ?? MAX_BODY_BYTES);
+	if (options.isReadOnly) refuseChanges(app);
 
 	const door: HttpDoor = {
 		paddock,
 		log,
 		closing: options.closing ?? new AbortController().signal,
 		keepAliveMs: options.keepAliveMs ?? 15_000,
+		isReadOnly: options.isReadOnly ?? false,
 	};
 	mountRollouts(app, door);
 	mountEvents(app, door);
@@ -120,6 +124,14 @@ function guard(app: OpenAPIHono, policy: AccessPolicy): void {
 		const challenge = isConsole ? "Bearer" : 'Basic realm="paddock", Bearer';
 		const headers: Record<string, string> = status === 401 ? { "www-authenticate": challenge } : {};
 		return problemResponse(toProblem(status, code, detail), headers);
+	});
+}
+
+function refuseChanges(app: OpenAPIHono): void {
+	app.use("*", async (context, next) => {
+		if (["GET", "HEAD", "OPTIONS"].includes(context.req.method)) return await next();
+		const detail = "this server only shows what was run; paddock serve runs and changes things";
+		return problemResponse(toProblem(403, "read_only", detail));
 	});
 }
 

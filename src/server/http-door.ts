@@ -10,6 +10,7 @@ export interface HttpDoor {
 	/** Fires when the server begins to close: streams end, so that callers reconnect elsewhere. */
 	readonly closing: AbortSignal;
 	readonly keepAliveMs: number;
+	readonly isReadOnly: boolean;
 }
 
 export async function requireRollout({ paddock }: HttpDoor, id: string): Promise<Rollout> {

@@ -12,7 +12,7 @@ import { VERSION } from "../version.ts";
 import type { HttpDoor } from "./http-door.ts";
 import { mount } from "./mount.ts";
 
-export function mountMachine(app: OpenAPIHono, { paddock }: HttpDoor): void {
+export function mountMachine(app: OpenAPIHono, { paddock, isReadOnly }: HttpDoor): void {
 	const startedAt = performance.now();
 
 	mountHealth(app);
@@ -23,6 +23,7 @@ export function mountMachine(app: OpenAPIHono, { paddock }: HttpDoor): void {
 			version: VERSION,
 			uptimeS: (performance.now() - startedAt) / 1000,
 			...status,
+			readOnly: isReadOnly,
 			capacity: workers.reduce((sum, worker) => sum + worker.capacity, 0),
 		};
 	});

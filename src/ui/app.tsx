@@ -1,7 +1,7 @@
 import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
 import { useKeys } from "./parts/keys.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
-import { saveToken, useTokenWanted } from "./server.ts";
+import { saveToken, useReadOnly, useTokenWanted } from "./server.ts";
 
 const pages = {
 	home: lazy(async () => ({ default: (await import("./pages/home.tsx")).HomePage })),
@@ -79,6 +79,7 @@ function Page(): ReactNode {
 }
 
 function Rail({ onHelp }: { onHelp: () => void }) {
+	const isReadOnly = useReadOnly();
 	const { path } = usePlace();
 	const here = `/${path[0] ?? ""}`;
 	return (
@@ -88,13 +89,14 @@ function Rail({ onHelp }: { onHelp: () => void }) {
 				<span>Paddock</span>
 			</Link>
 			<nav aria-label="Pages">
-				{RAIL.map(([to, label]) => (
+				{RAIL.filter(([to]) => !isReadOnly || to !== "/launch").map(([to, label]) => (
 					<Link key={to} to={to} current={here === to}>
 						{label}
 					</Link>
 				))}
 			</nav>
 			<div className="bottom">
+				{isReadOnly && <span className="tag">read-only</span>}
 				<ThemeButton />
 				<button type="button" className="plain" onClick={onHelp} aria-label="Keys" title="keys (?)">
 					?

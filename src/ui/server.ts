@@ -28,18 +28,45 @@ export function saveToken(token: string): void {
 }
 
 export function useTokenWanted(): boolean {
-	return useSyncExternalStore(
-		(listener) => {
-			listeners.add(listener);
-			return () => listeners.delete(listener);
-		},
-		() => isTokenWanted,
-	);
+	return useSyncExternalStore(subscribe, () => isTokenWanted);
+}
+
+function subscribe(listener: () => void): () => void {
+	listeners.add(listener);
+	return () => listeners.delete(listener);
+}
+
+function announce(): void {
+	for (const listener of listeners) listener();
 }
 
 function wantToken(wanted: boolean): void {
 	isTokenWanted = wanted;
-	for (const listener of listeners) listener();
+	announce();
+}
+
+let readOnly: boolean | null = null;
+
+/** Whether nothing can be launched or changed here; asked once. */
+export function useReadOnly(): boolean {
+	const known = useSyncExternalStore(subscribe, () => readOnly);
+	if (known === null) void askReadOnly();
+	return known ?? false;
+}
+
+let asking = false;
+
+async function askReadOnly(): Promise<void> {
+	if (asking) return;
+	asking = true;
+	try {
+		readOnly = (await server.status()).readOnly;
+		announce();
+	} catch {
+		// Whoever looks is told by what failed to load; this is asked again with the next page.
+	} finally {
+		asking = false;
+	}
 }
 
 /** What went wrong, for people. */

@@ -45,7 +45,9 @@ export function showResults(
 	const closer = rows.find((row) => row.failure !== null) ?? rows.find((row) => row.reward !== 1) ?? rows[0];
 	if (closer === undefined) return;
 	const where =
-		server === undefined ? `paddock show ${closer.id}` : new URL(`/web/rollouts/${closer.id}`, server).href;
+		server === undefined
+			? `paddock show ${closer.id}, or in the browser: paddock view`
+			: new URL(`/web/rollouts/${closer.id}`, server).href;
 	printLine(shell.stdout, `Look closer: ${where}`);
 }
 

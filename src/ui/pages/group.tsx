@@ -6,7 +6,7 @@ import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
 import { useRolloutFeed } from "../data/rollout-feed.ts";
 import { readTranscript } from "../data/transcript.ts";
-import { useAction } from "../parts/asks.tsx";
+import { Acting, useAction } from "../parts/asks.tsx";
 import { Outcome } from "../parts/outcome.tsx";
 import { Reward } from "../parts/reward.tsx";
 import { Problem } from "../parts/say.tsx";
@@ -47,14 +47,16 @@ export function GroupPage({ id }: { id: string }) {
 				</span>
 				<div className="actions">
 					{group.done < group.n && (
-						<button
-							type="button"
-							className="danger"
-							disabled={isBusy}
-							onClick={() => act(() => server.abortGroup(id))}
-						>
-							Abort
-						</button>
+						<Acting>
+							<button
+								type="button"
+								className="danger"
+								disabled={isBusy}
+								onClick={() => act(() => server.abortGroup(id))}
+							>
+								Abort
+							</button>
+						</Acting>
 					)}
 				</div>
 			</header>

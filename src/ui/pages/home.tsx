@@ -2,6 +2,7 @@ import { useMemo } from "react";
 import type { Statistics } from "../../model/statistics.ts";
 import { showCount, showReward, showSeconds } from "../data/figures.ts";
 import { useLoaded } from "../data/loaded.ts";
+import { Acting } from "../parts/asks.tsx";
 import { OUTCOME_COLOURS, OutcomeBar } from "../parts/outcome-bar.tsx";
 import { Plot } from "../parts/plot.tsx";
 import { RolloutTable } from "../parts/rollout-table.tsx";
@@ -48,9 +49,11 @@ export function HomePage() {
 				<h1>Home</h1>
 				{!isEmpty && <Ranges chosen={name} />}
 				<div className="actions">
-					<Link className="button main" to="/launch">
-						Launch
-					</Link>
+					<Acting>
+						<Link className="button main" to="/launch">
+							Launch
+						</Link>
+					</Acting>
 				</div>
 			</header>
 			<Problem error={error} />

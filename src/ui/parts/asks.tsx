@@ -1,7 +1,7 @@
-import { useState } from "react";
+import { type ReactNode, useState } from "react";
 import { makeVisible } from "../data/hostile.ts";
 import type { AskEntry, QuestionEntry } from "../data/transcript.ts";
-import { server } from "../server.ts";
+import { server, useReadOnly } from "../server.ts";
 import { Problem } from "./say.tsx";
 
 /** Where the agent stands still until somebody says yes or no. */
@@ -110,6 +110,11 @@ export function QuestionCard({ rolloutId, ask }: { rolloutId: string; ask: Quest
 			<Problem error={error} />
 		</div>
 	);
+}
+
+/** What would change something; not where one can only look. */
+export function Acting({ children }: { children: ReactNode }) {
+	return useReadOnly() ? null : children;
 }
 
 /** One thing at a time; what went wrong is shown until the next try. */

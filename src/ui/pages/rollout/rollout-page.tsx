@@ -7,7 +7,7 @@ import { useLoaded } from "../../data/loaded.ts";
 import { useRolloutFeed } from "../../data/rollout-feed.ts";
 import { type Span, type Story, tellStory } from "../../data/story.ts";
 import { readTranscript } from "../../data/transcript.ts";
-import { useAction } from "../../parts/asks.tsx";
+import { Acting, useAction } from "../../parts/asks.tsx";
 import { Axis } from "../../parts/axis.tsx";
 import { Commands } from "../../parts/commands.tsx";
 import { useKeys } from "../../parts/keys.ts";
@@ -95,7 +95,11 @@ function Body({
 			<div className="columns">
 				<section aria-label="Transcript">
 					<Transcript rolloutId={rollout.id} entries={entries} isLive={!isDone} target={target} />
-					{!isDone && <Composer id={rollout.id} />}
+					{!isDone && (
+						<Acting>
+							<Composer id={rollout.id} />
+						</Acting>
+					)}
 				</section>
 				<section className="inspector" aria-label="Inspector">
 					<Tabs tabs={tabs} chosen={query.get("tab") ?? "verify"} onChoose={choose} />
@@ -122,19 +126,21 @@ function Head({ rollout, story }: { rollout: Rollout; story: Story }) {
 							Group
 						</Link>
 					)}
-					<Link className="button" to={`/launch?from=${rollout.id}`}>
-						Run again
-					</Link>
-					{rollout.status !== "done" && (
-						<button
-							type="button"
-							className="danger"
-							disabled={isBusy}
-							onClick={() => act(() => server.abort(rollout.id))}
-						>
-							Abort
-						</button>
-					)}
+					<Acting>
+						<Link className="button" to={`/launch?from=${rollout.id}`}>
+							Run again
+						</Link>
+						{rollout.status !== "done" && (
+							<button
+								type="button"
+								className="danger"
+								disabled={isBusy}
+								onClick={() => act(() => server.abort(rollout.id))}
+							>
+								Abort
+							</button>
+						)}
+					</Acting>
 				</div>
 			</header>
 			<Problem error={error} />

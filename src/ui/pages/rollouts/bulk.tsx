@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { RolloutRow } from "../../../model/rollout.ts";
 import { saveAs } from "../../data/save.ts";
-import type { useAction } from "../../parts/asks.tsx";
+import { Acting, type useAction } from "../../parts/asks.tsx";
 import { server } from "../../server.ts";
 import type { Filters } from "./filters.tsx";
 
@@ -38,9 +38,11 @@ export function Bulk({ rows, chosen, filters, act, isBusy, onDone }: BulkProps) 
 		<div className="actions">
 			{some.length > 0 && <span className="soft">{some.length} chosen</span>}
 			{unfinished.length > 0 && (
-				<button type="button" className="danger" disabled={isBusy} onClick={abort}>
-					Abort {unfinished.length}
-				</button>
+				<Acting>
+					<button type="button" className="danger" disabled={isBusy} onClick={abort}>
+						Abort {unfinished.length}
+					</button>
+				</Acting>
 			)}
 			<select
 				aria-label="format"
