@@ -63,7 +63,8 @@ test("a rollout launched from the form is watched to its reward, over a reload, 
 	await page.getByRole("tab", { name: "Files and diff" }).click();
 	await page.locator(".patch .add", { hasText: "hello" }).waitFor();
 	await page.getByRole("tab", { name: "Tokens" }).click();
-	await page.getByText("Trainable", { exact: true }).waitFor();
+	await page.getByText("Trainable", { exact: true }).click();
+	await page.getByText("It is one unbroken chain of tokens: one sample.").last().waitFor();
 	expect(await page.locator(".tokens .l1, .tokens .l2, .tokens .l3, .tokens .l4").count()).toBeGreaterThan(2);
 	await page.locator(".tokens .line [data-run]").nth(1).hover();
 	await page.getByText(/logprob -?\d/).waitFor();
@@ -131,9 +132,9 @@ test("a group of four is compared side by side, and the list is filtered by its 
 	await page.locator(".side-by-side section").nth(1).waitFor();
 
 	await page.goto(web("/rollouts"));
-	await page.getByLabel("task", { exact: true }).fill("four");
-	await page.getByLabel("task", { exact: true }).press("Enter");
-	await page.waitForURL(/task_id=four/);
+	await page.getByLabel("Search").fill("four");
+	await page.getByLabel("Search").press("Enter");
+	await page.waitForURL(/text=four/);
 	await expect.poll(() => page.locator("tbody tr:not([aria-hidden])").count()).toBe(4);
 	await page.locator("h1").click();
 	await page.keyboard.press("j");

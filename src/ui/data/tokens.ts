@@ -1,4 +1,4 @@
-import type { ModelCall } from "../../model/call.ts";
+import type { Alternative, ModelCall } from "../../model/call.ts";
 import type { Sample } from "../../model/sample.ts";
 import { makeVisible } from "./hostile.ts";
 
@@ -13,7 +13,8 @@ export interface Token {
 	call: number;
 	/** How many ids this stands for; 1 for a sampled token. */
 	count: number;
-	alternatives?: { text: string; logprob: number }[] | undefined;
+	/** The likeliest at this place, when they were asked for. */
+	alternatives?: readonly Alternative[] | undefined;
 }
 
 /** A stretch of one line, drawn as one element. */
@@ -42,22 +43,42 @@ export function levelOf(logprob: number | null): number {
 	return 0;
 }
 
+/** What ids stand for, by the engine's own word: of every token that it sampled in this rollout. */
+export type Spelling = ReadonlyMap<number, string>;
+
+export function spellingOf(calls: Iterable<ModelCall>): Spelling {
+	const spelling = new Map<number, string>();
+	for (const call of calls)
+		call.completionIds.forEach((id, at) => {
+			const text = call.completionTexts[at];
+			if (text !== undefined && text !== "" && !spelling.has(id)) spelling.set(id, text);
+		});
+	return spelling;
+}
+
 /**
- * A branch as text. Sampled tokens bring their own; of a prompt the engine tells ids only, so its text is that of the
- * messages it was made from, as one stretch for each call.
+ * A branch as text. Sampled tokens bring their own. Of a prompt the engine tells ids only: without a spelling its text
+ * is that of the messages it was made from, one stretch for each call; with one it is token by token, as far as the
+ * same ids were sampled somewhere.
  */
-export function toTokens(sample: Sample, calls: ReadonlyMap<number, ModelCall>): Token[] {
+export function toTokens(
+	sample: Pick<Sample, "calls">,
+	calls: ReadonlyMap<number, ModelCall>,
+	spelling: Spelling | null = null,
+): Token[] {
 	const tokens: Token[] = [];
 	let position = 0;
 	let known = 0;
 	for (const index of sample.calls) {
 		const call = calls.get(index);
 		if (call === undefined) continue;
-		const asked = call.promptIds.length - position;
-		const messages = call.request.messages.slice(known);
-		if (asked > 0)
-			tokens.push({ position, id: null, text: textOf(messages), logprob: null, call: index, count: asked });
-		position += Math.max(0, asked);
+		const asked = call.promptIds.slice(position);
+		if (spelling !== null) for (const id of asked) tokens.push(promptToken(id, position++, index, spelling));
+		else if (asked.length > 0) {
+			const text = textOf(call.request.messages.slice(known));
+			tokens.push({ position, id: null, text, logprob: null, call: index, count: asked.length });
+			position += asked.length;
+		}
 		for (let offset = 0; offset < call.completionIds.length; offset += 1) {
 			tokens.push({
 				position: position + offset,
@@ -66,7 +87,7 @@ export function toTokens(sample: Sample, calls: ReadonlyMap<number, ModelCall>):
 				logprob: call.logprobs[offset] ?? null,
 				call: index,
 				count: 1,
-				alternatives: alternativesOf(call, offset),
+				alternatives: call.alternatives?.[offset],
 			});
 		}
 		position += call.completionIds.length;
@@ -76,10 +97,8 @@ export function toTokens(sample: Sample, calls: ReadonlyMap<number, ModelCall>):
 	return tokens;
 }
 
-/** Kept by the trace when they were asked for. */
-function alternativesOf(call: ModelCall, offset: number): Token["alternatives"] {
-	const all = (call as { topLogprobs?: { text: string; logprob: number }[][] }).topLogprobs;
-	return all?.[offset];
+function promptToken(id: number, position: number, call: number, spelling: Spelling): Token {
+	return { position, id, text: spelling.get(id) ?? `⟨${id}⟩`, logprob: null, call, count: 1 };
 }
 
 function textOf(messages: readonly unknown[]): string {

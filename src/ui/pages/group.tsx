@@ -9,7 +9,7 @@ import { readTranscript } from "../data/transcript.ts";
 import { Acting, useAction } from "../parts/asks.tsx";
 import { Outcome } from "../parts/outcome.tsx";
 import { Reward } from "../parts/reward.tsx";
-import { Problem } from "../parts/say.tsx";
+import { Problem, useNow } from "../parts/say.tsx";
 import { Transcript } from "../parts/transcript.tsx";
 import { Link } from "../router.tsx";
 import { server } from "../server.ts";
@@ -19,18 +19,20 @@ export function GroupPage({ id }: { id: string }) {
 	const { value, error, reload } = useLoaded(
 		`group-${id}`,
 		async () => {
-			const [group, rows] = await Promise.all([
+			const [group, rows, figures] = await Promise.all([
 				server.group(id),
 				server.list({ group_id: id, limit: 500, order: "oldest" }),
+				server.groupFigures(id),
 			]);
-			return { group, rows: rows.items };
+			return { group, rows: rows.items, figures: new Map(figures.items.map((each) => [each.id, each])) };
 		},
 		2500,
 	);
 	const [pair, setPair] = useState<string[]>([]);
 	const { act, isBusy, error: actError } = useAction();
 	if (value === null) return <Problem error={error} onRetry={reload} />;
-	const { group, rows } = value;
+	const { group, rows, figures } = value;
+	const isOver = group.done === group.n;
 	const choose = (rolloutId: string) =>
 		setPair((before) =>
 			before.includes(rolloutId)
@@ -77,7 +79,10 @@ export function GroupPage({ id }: { id: string }) {
 					</div>
 				))}
 			</div>
-			<Members rows={rows} mean={group.rewardMean} spread={group.rewardStd} pair={pair} onChoose={choose} />
+			<Members rows={rows} figures={figures} isOver={isOver} pair={pair} onChoose={choose} />
+			{pair.length < 2 && rows.length > 1 && (
+				<p className="soft">Choose two members to read their transcripts side by side.</p>
+			)}
 			{pair.length === 2 && (
 				<div className="side-by-side">
 					{pair.map((rolloutId) => (
@@ -89,40 +94,48 @@ export function GroupPage({ id }: { id: string }) {
 	);
 }
 
+type Figures = Awaited<ReturnType<typeof server.groupFigures>>["items"][number];
+
 interface MembersProps {
 	rows: readonly RolloutRow[];
-	mean: number | null;
-	spread: number | null;
+	figures: ReadonlyMap<string, Figures>;
+	isOver: boolean;
 	pair: readonly string[];
 	onChoose: (id: string) => void;
 }
 
-function Members({ rows, mean, spread, pair, onChoose }: MembersProps) {
+/** One row each, on one axis of time. */
+function Members({ rows, figures, isOver, pair, onChoose }: MembersProps) {
+	const now = useNow(isOver ? 60_000 : 1000);
+	const beganAt = Math.min(...rows.map((row) => row.startedAt ?? Number.POSITIVE_INFINITY));
+	const wholeMs = Math.max(1, ...rows.map((row) => (row.finishedAt ?? now) - beganAt));
 	const longest = Math.max(1, ...rows.map((row) => row.completionTokens));
+	const widest = Math.max(1, ...[...figures.values()].map((each) => Math.abs(each.advantage ?? 0)));
 	return (
-		<div className="scrolling" tabIndex={0}>
-			<table className="list">
+		<div className="scrolling" tabIndex={0} role="region" aria-label="Members">
+			<table className="list members">
 				<thead>
 					<tr>
 						<th>
-							<span className="soft">compare</span>
+							<span className="unseen">compare</span>
 						</th>
-						<th>rollout</th>
+						<th>member</th>
 						<th className="number">reward</th>
-						<th className="number">advantage</th>
+						<th>advantage</th>
 						<th>outcome</th>
+						<th>time</th>
 						<th>sampled tokens</th>
+						<th className="number">mean logprob</th>
 						<th className="number">calls</th>
-						<th className="number">time</th>
+						<th>parts from 1</th>
 					</tr>
 				</thead>
 				<tbody>
 					{rows.map((row, index) => {
-						const advantage =
-							row.reward === null || mean === null ? null : spread ? (row.reward - mean) / spread : 0;
+						const figure = figures.get(row.id);
 						return (
 							<tr key={row.id} className={pair.includes(row.id) ? "chosen" : ""}>
-								<td>
+								<td className="choice">
 									<input
 										type="checkbox"
 										aria-label={`compare member ${index + 1}`}
@@ -130,43 +143,85 @@ function Members({ rows, mean, spread, pair, onChoose }: MembersProps) {
 										onChange={() => onChoose(row.id)}
 									/>
 								</td>
-								<td className="one-line">
+								<td>
 									<Link to={`/rollouts/${row.id}`} title={row.id}>
-										member {index + 1}
+										{index + 1}
 									</Link>
 								</td>
 								<td className="number">
 									<Reward reward={row.reward} />
 								</td>
-								<td className={`number ${advantage !== null && advantage < 0 ? "bad" : ""}`}>
-									{advantage === null
-										? "–"
-										: `${advantage >= 0 ? "+" : "−"}${Math.abs(advantage).toFixed(2)}`}
+								<td>
+									<Advantage value={figure?.advantage ?? null} widest={widest} />
 								</td>
 								<td>
 									<Outcome rollout={row} />
 								</td>
 								<td>
-									<meter
-										min={0}
-										max={longest}
-										value={row.completionTokens}
-										aria-label={`tokens of member ${index + 1}`}
-									/>{" "}
+									<TimeBar row={row} beganAt={beganAt} wholeMs={wholeMs} now={now} />
+								</td>
+								<td>
+									<span className="bar-cell">
+										<i style={{ width: `${(row.completionTokens / longest) * 100}%` }} />
+									</span>{" "}
 									{showCount(row.completionTokens)}
 								</td>
+								<td className="number">{figure?.meanLogprob?.toFixed(3) ?? "–"}</td>
 								<td className="number">{row.calls}</td>
-								<td className="number">
-									{row.startedAt === null
-										? "–"
-										: showSeconds(((row.finishedAt ?? Date.now()) - row.startedAt) / 1000)}
-								</td>
+								<td className="soft">{partingOf(figure, index)}</td>
 							</tr>
 						);
 					})}
 				</tbody>
 			</table>
 		</div>
+	);
+}
+
+function partingOf(figure: Figures | undefined, index: number): string {
+	if (figure === undefined || index === 0) return "–";
+	return figure.differsAt === null ? "never" : `at call ${figure.differsAt + 1}`;
+}
+
+/** To the right what is better than the mean, to the left what is worse. */
+function Advantage({ value, widest }: { value: number | null; widest: number }) {
+	if (value === null) return <span className="soft">–</span>;
+	const percent = (Math.abs(value) / widest) * 50;
+	return (
+		<span className="advantage">
+			<span className="track" aria-hidden>
+				<i
+					className={value < 0 ? "worse" : "better"}
+					style={value < 0 ? { right: "50%", width: `${percent}%` } : { left: "50%", width: `${percent}%` }}
+				/>
+			</span>
+			{value >= 0 ? "+" : "−"}
+			{Math.abs(value).toFixed(2)}
+		</span>
+	);
+}
+
+interface TimeBarProps {
+	row: RolloutRow;
+	beganAt: number;
+	wholeMs: number;
+	now: number;
+}
+
+function TimeBar({ row, beganAt, wholeMs, now }: TimeBarProps) {
+	if (row.startedAt === null) return <span className="soft">waits</span>;
+	const ms = (row.finishedAt ?? now) - row.startedAt;
+	const style = {
+		left: `${((row.startedAt - beganAt) / wholeMs) * 100}%`,
+		width: `${Math.max(1, (ms / wholeMs) * 100)}%`,
+	};
+	return (
+		<>
+			<span className="bar-cell wide">
+				<i style={style} className={row.finishedAt === null ? "pulse" : undefined} />
+			</span>{" "}
+			{showSeconds(ms / 1000)}
+		</>
 	);
 }
 

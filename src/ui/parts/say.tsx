@@ -38,11 +38,12 @@ export function Copyable({ text, label = "copy" }: { text: string; label?: strin
 	);
 }
 
-export function CopyButton({ text, label = "copy" }: { text: string; label?: string }) {
+/** `text` may be made when it is asked for: some are long. */
+export function CopyButton({ text, label = "copy" }: { text: string | (() => string); label?: string }) {
 	const [said, setSaid] = useState<string | null>(null);
 	const copy = async () => {
 		try {
-			await navigator.clipboard.writeText(text);
+			await navigator.clipboard.writeText(typeof text === "string" ? text : text());
 			setSaid("copied");
 		} catch {
 			setSaid("could not copy");

@@ -1,7 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type MouseEvent, useMemo, useRef, useState } from "react";
+import { type MouseEvent, useEffect, useMemo, useRef, useState } from "react";
 import { makeVisible } from "../data/hostile.ts";
-import { LEVELS, type Token, toLines } from "../data/tokens.ts";
+import { LEVELS, MASKED, type Token, type TokenLine, toLines } from "../data/tokens.ts";
 
 const LINE_PX = 20;
 
@@ -12,16 +12,25 @@ interface Hover {
 	width: number;
 }
 
+/** What is shown of prompts: how long they are, the messages they were made from, or token by token. */
+export const PROMPTS = ["folded", "messages", "tokens"] as const;
+export type Prompts = (typeof PROMPTS)[number];
+
+interface TokenTextProps {
+	tokens: readonly Token[];
+	prompts: Prompts;
+	onPrompts: (prompts: Prompts) => void;
+}
+
 /**
  * A branch as text, coloured by how unlikely each token was. Lines, not tokens, are elements: the token under the
  * pointer is found by the character and drawn as one overlay.
  */
-export function TokenText({ tokens }: { tokens: readonly Token[] }) {
-	const [showPrompt, setShowPrompt] = useState(false);
+export function TokenText({ tokens, prompts, onPrompts }: TokenTextProps) {
 	const [hover, setHover] = useState<Hover | null>(null);
 	const [found, setFound] = useState("");
 	const scroller = useRef<HTMLDivElement>(null);
-	const lines = useMemo(() => toLines(tokens, showPrompt), [tokens, showPrompt]);
+	const lines = useMemo(() => toLines(tokens, prompts !== "folded"), [tokens, prompts]);
 	const rows = useVirtualizer({
 		count: lines.length,
 		getScrollElement: () => scroller.current,
@@ -54,10 +63,18 @@ export function TokenText({ tokens }: { tokens: readonly Token[] }) {
 		<div className="stack">
 			<div className="row">
 				<Legend />
-				<label className="row">
-					<input type="checkbox" checked={showPrompt} onChange={() => setShowPrompt(!showPrompt)} /> show
-					prompts
-				</label>
+				<select
+					aria-label="Prompts"
+					className="small"
+					value={prompts}
+					onChange={(event) => onPrompts(event.target.value as Prompts)}
+				>
+					{PROMPTS.map((name) => (
+						<option key={name} value={name}>
+							prompts: {name}
+						</option>
+					))}
+				</select>
 				<input
 					aria-label="Find a token by text or id"
 					placeholder="find text or id"
@@ -67,45 +84,91 @@ export function TokenText({ tokens }: { tokens: readonly Token[] }) {
 				/>
 			</div>
 			<HoverFacts token={hover?.token ?? null} />
-			<div
-				className="scrolling"
-				ref={scroller}
-				style={{ height: "56vh", position: "relative", padding: 8 }}
-				onMouseMove={onMove}
-				onMouseLeave={() => setHover(null)}
-				role="region"
-				aria-label="Tokens"
-				tabIndex={0}
-				data-testid="tokens"
-			>
-				<div className="tokens" style={{ height: rows.getTotalSize() }}>
-					{rows.getVirtualItems().map((row) => {
-						const line = lines[row.index]!;
-						return (
-							<div
-								key={row.key}
-								className="line"
-								data-line={row.index}
-								style={{ position: "absolute", top: 0, transform: `translateY(${row.start}px)` }}
-							>
-								{line.call !== null && <span className="call-mark">call {line.call} </span>}
-								{line.runs.map((run) => (
-									<span key={run.token} className={`l${run.level}`} data-run>
-										{run.text}
-									</span>
-								))}
-							</div>
-						);
-					})}
+			<div className="with-map">
+				<div
+					className="scrolling token-scroller"
+					ref={scroller}
+					onMouseMove={onMove}
+					onMouseLeave={() => setHover(null)}
+					role="region"
+					aria-label="Tokens"
+					tabIndex={0}
+					data-testid="tokens"
+				>
+					<div className="tokens" style={{ height: rows.getTotalSize() }}>
+						{rows.getVirtualItems().map((row) => {
+							const line = lines[row.index]!;
+							return (
+								<div
+									key={row.key}
+									className="line"
+									data-line={row.index}
+									style={{ position: "absolute", top: 0, transform: `translateY(${row.start}px)` }}
+								>
+									{line.call !== null && <span className="call-mark">call {line.call} </span>}
+									{line.runs.map((run) => (
+										<span key={run.token} className={`l${run.level}`} data-run>
+											{run.text}
+										</span>
+									))}
+								</div>
+							);
+						})}
+					</div>
+					{hover !== null && (
+						<div
+							className="hover-box"
+							style={{
+								position: "absolute",
+								left: hover.left,
+								top: hover.top,
+								width: hover.width,
+								height: 18,
+							}}
+						/>
+					)}
 				</div>
-				{hover !== null && (
-					<div
-						className="hover-box"
-						style={{ position: "absolute", left: hover.left, top: hover.top, width: hover.width, height: 18 }}
-					/>
-				)}
+				<Minimap lines={lines} onChoose={(line) => rows.scrollToIndex(line, { align: "center" })} />
 			</div>
 		</div>
+	);
+}
+
+/** The whole branch at a glance: where it was surprised. */
+function Minimap({ lines, onChoose }: { lines: readonly TokenLine[]; onChoose: (line: number) => void }) {
+	const canvas = useRef<HTMLCanvasElement>(null);
+	useEffect(() => {
+		const element = canvas.current;
+		const context = element?.getContext("2d");
+		if (!element || !context) return;
+		const colours = [1, 2, 3, 4].map((level) => {
+			element.style.color = `var(--level-${level})`;
+			return getComputedStyle(element).color;
+		});
+		context.clearRect(0, 0, element.width, element.height);
+		for (let y = 0; y < element.height; y += 1) {
+			const from = Math.floor((y / element.height) * lines.length);
+			const to = Math.max(from + 1, Math.floor(((y + 1) / element.height) * lines.length));
+			let level = 0;
+			for (const line of lines.slice(from, to))
+				for (const run of line.runs) if (run.level !== MASKED) level = Math.max(level, run.level);
+			if (level === 0) continue;
+			context.fillStyle = colours[level - 1]!;
+			context.fillRect(0, y, element.width, 1);
+		}
+	}, [lines]);
+	return (
+		<canvas
+			ref={canvas}
+			className="minimap"
+			width={16}
+			height={600}
+			aria-hidden
+			onClick={(event) => {
+				const box = event.currentTarget.getBoundingClientRect();
+				onChoose(Math.floor(((event.clientY - box.top) / box.height) * lines.length));
+			}}
+		/>
 	);
 }
 
@@ -127,27 +190,46 @@ function hitAt(x: number, y: number): { line: number; column: number; rect: DOMR
 }
 
 function HoverFacts({ token }: { token: Token | null }) {
-	if (token === null) return <p className="soft">Point at a token to see its id, logprob and place.</p>;
-	if (token.logprob === null)
+	if (token === null)
 		return (
-			<p className="soft">
-				{token.count} tokens of the prompt from position {token.position}; not sampled, mask 0
+			<p className="soft token-facts">
+				Point at a token to see its id, logprob and what else it could have been.
 			</p>
 		);
-	const percent = Math.exp(token.logprob) * 100;
+	if (token.logprob === null)
+		return (
+			<p className="soft token-facts">
+				{token.id === null
+					? `${token.count} tokens of the prompt from position ${token.position}`
+					: `id ${token.id} · position ${token.position}`}
+				; not sampled, mask 0
+			</p>
+		);
 	return (
-		<p className="one-line">
-			<code>{makeVisible(JSON.stringify(token.text))}</code> · id {token.id} · logprob{" "}
-			{token.logprob.toFixed(3)} ({percent.toFixed(percent < 1 ? 2 : 0)} %) · position {token.position} · call{" "}
-			{token.call}
-			{token.alternatives?.map((each) => (
-				<span key={each.text} className="soft">
-					{" "}
-					· <code>{makeVisible(JSON.stringify(each.text))}</code> {each.logprob.toFixed(2)}
-				</span>
-			))}
-		</p>
+		<div className="token-facts">
+			<p className="one-line">
+				<code>{makeVisible(JSON.stringify(token.text))}</code> · id {token.id} · logprob{" "}
+				{token.logprob.toFixed(3)} ({showPercent(token.logprob)}) · position {token.position} · call{" "}
+				{token.call}
+			</p>
+			{token.alternatives !== undefined && token.alternatives.length > 0 && (
+				<ol className="alternatives">
+					{token.alternatives.map((each, index) => (
+						// biome-ignore lint/suspicious/noArrayIndexKey: two alternatives may have the same text
+						<li key={index} className={each.token === token.text ? "taken" : undefined}>
+							<i style={{ width: `${Math.exp(each.logprob) * 100}%` }} />
+							<code>{makeVisible(JSON.stringify(each.token))}</code> {showPercent(each.logprob)}
+						</li>
+					))}
+				</ol>
+			)}
+		</div>
 	);
+}
+
+function showPercent(logprob: number): string {
+	const percent = Math.exp(logprob) * 100;
+	return `${percent.toFixed(percent < 1 ? 2 : 0)} %`;
 }
 
 function Legend() {

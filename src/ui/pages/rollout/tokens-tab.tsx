@@ -1,11 +1,15 @@
 import { useMemo, useState } from "react";
 import type { ModelCall } from "../../../model/call.ts";
 import type { Certificate, Sample } from "../../../model/sample.ts";
+import { certificateWords, differenceAt, lengthsOf, surpriseOf, words } from "../../data/branch.ts";
+import { showCount } from "../../data/figures.ts";
+import { makeVisible } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
-import { toTokens } from "../../data/tokens.ts";
+import { type Spelling, spellingOf, toTokens } from "../../data/tokens.ts";
+import { BranchTree } from "../../parts/branch-tree.tsx";
 import { Plot } from "../../parts/plot.tsx";
 import { CopyButton, Problem } from "../../parts/say.tsx";
-import { TokenText } from "../../parts/token-text.tsx";
+import { type Prompts, TokenText } from "../../parts/token-text.tsx";
 import { server } from "../../server.ts";
 
 /** Training data, branch by branch: what was sampled, how likely it was, where a prefix broke and why. */
@@ -21,7 +25,12 @@ function Branches({ id }: { id: string }) {
 			collect(server.calls(id)),
 			server.certificate(id),
 		]);
-		return { samples, calls: new Map(calls.map((call) => [call.index, call])), certificate };
+		return {
+			samples,
+			calls: new Map(calls.map((call) => [call.index, call])),
+			spelling: spellingOf(calls),
+			certificate,
+		};
 	});
 	const [chosen, setChosen] = useState(0);
 	if (value === null)
@@ -33,86 +42,129 @@ function Branches({ id }: { id: string }) {
 	const sample = value.samples[Math.min(chosen, value.samples.length - 1)];
 	return (
 		<div className="stack">
-			<CertificateWords certificate={value.certificate} />
+			<CertificateCard certificate={value.certificate} />
 			{value.samples.length > 1 && (
-				<div className="chips" role="group" aria-label="Branches">
-					{value.samples.map((each) => (
-						<button
-							type="button"
-							key={each.index}
-							aria-pressed={each === sample}
-							onClick={() => setChosen(each.index)}
-							title={
-								each.startedBy === null ? "the beginning of its session" : `broke: ${each.startedBy.reason}`
-							}
-						>
-							{each.startedBy === null ? "" : "⑂ "}
-							{each.purpose} {each.index} · {each.ids.length} tokens
-						</button>
-					))}
-				</div>
+				<BranchTree samples={value.samples} chosen={sample?.index ?? 0} onChoose={setChosen} />
 			)}
 			{sample === undefined ? (
 				<p className="soft">There are no tokens.</p>
 			) : (
-				<Branch sample={sample} calls={value.calls} />
+				<Branch key={sample.index} sample={sample} calls={value.calls} spelling={value.spelling} />
 			)}
 		</div>
 	);
 }
 
-function Branch({ sample, calls }: { sample: Sample; calls: ReadonlyMap<number, ModelCall> }) {
-	const tokens = useMemo(() => toTokens(sample, calls), [sample, calls]);
-	const plot = useMemo(() => {
-		const sampled = tokens.filter((token) => token.logprob !== null);
-		return {
-			x: sampled.map((token) => token.position),
-			series: [{ label: "−logprob", values: sampled.map((token) => -token.logprob!) }],
-		};
-	}, [tokens]);
-	const { startedBy } = sample;
+interface BranchProps {
+	sample: Sample;
+	calls: ReadonlyMap<number, ModelCall>;
+	spelling: Spelling;
+}
+
+function Branch({ sample, calls, spelling }: BranchProps) {
+	const [prompts, setPrompts] = useState<Prompts>("folded");
+	const tokens = useMemo(
+		() => toTokens(sample, calls, prompts === "tokens" ? spelling : null),
+		[sample, calls, spelling, prompts],
+	);
+	const surprise = useMemo(() => surpriseOf(tokens), [tokens]);
+	const lengths = useMemo(() => lengthsOf(sample, calls), [sample, calls]);
+	const sampled = useMemo(() => sample.mask.reduce<number>((sum, bit) => sum + bit, 0), [sample]);
 	return (
 		<>
-			{startedBy !== null && (
-				<p>
-					This branch broke off at position {startedBy.position}:{" "}
-					<b>{startedBy.reason.replaceAll("_", " ")}</b>, between call {startedBy.previousCall} and call{" "}
-					{startedBy.call}.
-				</p>
-			)}
+			<BreakNote sample={sample} calls={calls} spelling={spelling} />
 			<div className="row">
 				<span className="soft">
-					{sample.ids.length} tokens, {sample.mask.filter((bit) => bit === 1).length} sampled,{" "}
-					{sample.calls.length} calls
+					{showCount(sample.ids.length)} tokens, {showCount(sampled)} sampled, {sample.calls.length}{" "}
+					{sample.calls.length === 1 ? "call" : "calls"}
 				</span>
-				<CopyButton text={JSON.stringify(sample)} label="copy as JSON row" />
+				<CopyButton text={() => JSON.stringify(sample)} label="copy as JSON row" />
 			</div>
-			<TokenText tokens={tokens} />
-			<Plot title="Surprise along the branch" {...plot} isTime={false} heightPx={140} />
+			{prompts !== "folded" && <PromptNote prompts={prompts} sample={sample} spelling={spelling} />}
+			<TokenText tokens={tokens} prompts={prompts} onPrompts={setPrompts} />
+			<Plot title="Surprise along the branch" {...surprise} isTime={false} heightPx={130} />
+			<Plot title="Tokens of each call" {...lengths} kind="bars" isTime={false} heightPx={130} />
 		</>
 	);
 }
 
-function CertificateWords({ certificate }: { certificate: Certificate }) {
+/** What is known of a prompt's text, and what is not. */
+function PromptNote({ prompts, sample, spelling }: { prompts: Prompts; sample: Sample; spelling: Spelling }) {
+	const known = useMemo(() => {
+		let [all, spelt] = [0, 0];
+		sample.ids.forEach((id, at) => {
+			if (sample.mask[at] === 1) return;
+			all += 1;
+			if (spelling.has(id)) spelt += 1;
+		});
+		return { all, spelt };
+	}, [sample, spelling]);
 	return (
-		<div className="card">
+		<p className="soft">
+			{prompts === "messages"
+				? "The engine tells a prompt's ids, not its text: these are the messages it was made from. What its template put around them is not known."
+				: `Of ${showCount(known.all)} prompt tokens ${showCount(known.spelt)} have a known text, since the same ids were sampled in this rollout; the others are shown as ⟨id⟩.`}
+		</p>
+	);
+}
+
+function BreakNote({ sample, calls, spelling }: BranchProps) {
+	const { startedBy } = sample;
+	if (startedBy === null) return null;
+	const { position, before, after } = differenceAt(startedBy, calls, spelling);
+	const row = (label: string, tokens: typeof before) => (
+		<tr>
+			<th scope="row">{label}</th>
+			{tokens.map((token, index) => {
+				const isOther = token.id !== (label === "was" ? after : before)[index]?.id;
+				return (
+					<td
+						key={token.position}
+						className={isOther ? "differs" : undefined}
+						title={token.id === null ? "" : `id ${token.id}`}
+					>
+						{makeVisible(token.text.replaceAll("\n", "↵"))}
+					</td>
+				);
+			})}
+		</tr>
+	);
+	return (
+		<div className="break">
 			<p>
-				{certificate.trainable ? <b className="good">Trainable</b> : <b className="bad">Not trainable</b>}:{" "}
-				{certificate.trainedTokens} sampled tokens in {certificate.continuity.samples}{" "}
-				{certificate.continuity.samples === 1 ? "branch" : "branches"};{" "}
-				{certificate.completeness.capturedTokens} captured, {certificate.completeness.billedTokens} billed.
+				This branch broke off at position {startedBy.position}: <b>{words(startedBy.reason)}</b>, between call{" "}
+				{startedBy.previousCall} and call {startedBy.call}.
 			</p>
-			<ul>
+			<div className="scrolling" tabIndex={0} role="region" aria-label={`Tokens from position ${position}`}>
+				<table>
+					<tbody>
+						{row("was", before)}
+						{row("is", after)}
+					</tbody>
+				</table>
+			</div>
+		</div>
+	);
+}
+
+function CertificateCard({ certificate }: { certificate: Certificate }) {
+	return (
+		<details className="card fold" open={!certificate.trainable}>
+			<summary>
+				{certificate.trainable ? <b className="good">Trainable</b> : <b className="bad">Not trainable</b>}
+				<span className="soft"> · {certificateWords(certificate)[2]}</span>
+			</summary>
+			<ul className="words">
 				{certificate.reasons.map((reason) => (
-					<li key={reason}>{reason}</li>
-				))}
-				{certificate.notes.map((note) => (
-					<li key={note} className="soft">
-						{note}
+					<li key={reason} className="bad">
+						{makeVisible(reason)}
 					</li>
 				))}
+				{[...certificateWords(certificate), ...certificate.notes].map((sentence) => (
+					<li key={sentence}>{makeVisible(sentence)}</li>
+				))}
 			</ul>
-		</div>
+		</details>
 	);
 }
 
