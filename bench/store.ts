@@ -146,10 +146,10 @@ const WORDS = (number: string, toText: string) =>
 	`'ro task fix the failing test model ' || ${number}${toText}`;
 
 const COLUMNS =
-	"id, task_id, model, status, phase, attempt, group_id, batch_id, created_at, started_at, finished_at, outcome, reward, last_seq, revision, duration_s, length, agent_s, verify_s";
+	"id, kind, task_id, model, status, phase, attempt, group_id, batch_id, created_at, started_at, finished_at, outcome, reward, last_seq, revision, duration_s, length, agent_s, verify_s";
 /** The first 500 are queued, the others done, every 1,000th of them out of budget. */
 const rolloutRows = (number: string, text: (expression: string) => string) => `
-	SELECT 'ro_' || ${text("i")}, 'task-' || ${text(`(i % 100)`)},
+	SELECT 'ro_' || ${text("i")}, 'rollout', 'task-' || ${text(`(i % 100)`)},
 		CASE WHEN i % 5000 = 0 THEN 'rare' ELSE 'model-' || ${text("(i % 8)")} END,
 		CASE WHEN i <= 500 THEN 'queued' ELSE 'done' END, CASE WHEN i <= 500 THEN 'queued' ELSE 'done' END,
 		CASE WHEN i <= 500 THEN 0 ELSE 1 END, 'gr_' || ${text("(i / 8)")}, 'ba_' || ${text("(i / 5000)")},

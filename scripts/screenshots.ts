@@ -65,10 +65,10 @@ function fillADay(file: string): void {
 	using database = new DatabaseSync(file);
 	const dayMs = 86_400_000;
 	const rollouts =
-		database.prepare(`INSERT INTO rollouts (id, task_id, model, status, phase, attempt, created_at,
+		database.prepare(`INSERT INTO rollouts (id, kind, task_id, model, status, phase, attempt, created_at,
 		started_at, finished_at, outcome, reward, calls, prompt_tokens, completion_tokens, last_seq, revision,
 		duration_s, length, create_s, setup_s, agent_s, verify_s, collect_s)
-		VALUES (?, ?, ?, 'done', 'done', 1, ?, ?, ?, ?, ?, ?, ?, ?, 0, 1, ?, ?, ?, ?, ?, ?, ?)`);
+		VALUES (?, 'rollout', ?, ?, 'done', 'done', 1, ?, ?, ?, ?, ?, ?, ?, ?, 0, 1, ?, ?, ?, ?, ?, ?, ?)`);
 	const bodies = database.prepare(
 		"INSERT INTO rollout_bodies (position, terms, task_hash) SELECT ?, ?, min(hash) FROM tasks",
 	);

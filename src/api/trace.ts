@@ -128,7 +128,7 @@ export const exportRollouts = route({
 	path: `${API}/export`,
 	tag,
 	summary:
-		"Finished rollouts as training data or trajectories, oldest first, as they are read; a stream that breaks off is not whole",
+		"Finished rollouts as trainers read them, oldest first, as they are read; a stream that breaks off is not whole",
 	query: FilterQuery.extend({
 		format: z.enum(["jsonl", "parquet", "trl", "atif", "messages", "openenv"]).default("jsonl"),
 		ids: z
