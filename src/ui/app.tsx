@@ -12,6 +12,8 @@ const pages = {
 	groups: lazy(async () => ({ default: (await import("./pages/groups.tsx")).GroupsPage })),
 	group: lazy(async () => ({ default: (await import("./pages/group.tsx")).GroupPage })),
 	compare: lazy(async () => ({ default: (await import("./pages/compare.tsx")).ComparePage })),
+	chats: lazy(async () => ({ default: (await import("./pages/chat/chats-page.tsx")).ChatsPage })),
+	chat: lazy(async () => ({ default: (await import("./pages/chat/chat-page.tsx")).ChatPage })),
 	launch: lazy(async () => ({ default: (await import("./pages/launch/launch-page.tsx")).LaunchPage })),
 	machine: lazy(async () => ({ default: (await import("./pages/machine.tsx")).MachinePage })),
 };
@@ -21,6 +23,7 @@ const RAIL: [path: string, label: string][] = [
 	["/rollouts", "Rollouts"],
 	["/groups", "Groups"],
 	["/compare", "Compare"],
+	["/chat", "Chat"],
 	["/launch", "Launch"],
 	["/machine", "Machine"],
 ];
@@ -35,6 +38,7 @@ export function App() {
 		"g r": () => navigate("/rollouts"),
 		"g g": () => navigate("/groups"),
 		"g c": () => navigate("/compare"),
+		"g t": () => navigate("/chat"),
 		"g l": () => navigate("/launch"),
 		"g m": () => navigate("/machine"),
 	});
@@ -69,6 +73,8 @@ function Page(): ReactNode {
 	if (first === "groups")
 		return second === undefined ? <pages.groups /> : <pages.group key={second} id={second} />;
 	if (first === "compare") return <pages.compare />;
+	if (first === "chat")
+		return second === undefined ? <pages.chats /> : <pages.chat key={second} id={second} />;
 	if (first === "launch") return <pages.launch />;
 	if (first === "machine") return <pages.machine />;
 	return (
@@ -173,7 +179,9 @@ const KEYS: [string, string][] = [
 	["g r", "rollouts"],
 	["g g", "groups"],
 	["g c", "compare"],
+	["g t", "chat"],
 	["g l", "launch"],
+	["a A r", "allow once, always, reject what an agent asks for"],
 	["g m", "machine"],
 	["?", "these keys"],
 ];

@@ -69,6 +69,16 @@ async function askReadOnly(): Promise<void> {
 	}
 }
 
+/** How the asks of a rollout are answered. */
+export function answeringOf(rolloutId: string) {
+	return {
+		permit: (requestId: string, body: Parameters<Client["answerPermission"]>[2]) =>
+			server.answerPermission(rolloutId, requestId, body),
+		reply: (requestId: string, body: Parameters<Client["answerQuestion"]>[2]) =>
+			server.answerQuestion(rolloutId, requestId, body),
+	};
+}
+
 /** What went wrong, for people. */
 export function sayError(error: unknown): string {
 	if (error instanceof ApiError) return error.message;

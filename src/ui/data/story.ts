@@ -1,4 +1,5 @@
-import type { CommandResult, Phase, RolloutEvent } from "../../model/event.ts";
+import type { CommandResult, Phase } from "../../model/event.ts";
+import type { LogEvent } from "./feed.ts";
 
 /** One bar on the time axis; `endAt` is null while it goes on. */
 export interface Span {
@@ -29,7 +30,7 @@ export interface Story {
 	sessionId: string | null;
 }
 
-export function tellStory(events: readonly RolloutEvent[]): Story {
+export function tellStory(events: readonly LogEvent[]): Story {
 	const teller = new Teller();
 	for (const event of events) teller.hear(event);
 	return teller.story;
@@ -39,7 +40,7 @@ class Teller {
 	story: Story = newStory();
 	readonly #open = new Map<string, Span>();
 
-	hear(event: RolloutEvent): void {
+	hear(event: LogEvent): void {
 		const { story } = this;
 		switch (event.type) {
 			case "rollout-start":

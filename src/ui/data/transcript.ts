@@ -1,4 +1,4 @@
-import type { RolloutEvent } from "../../model/event.ts";
+import type { LogEvent } from "./feed.ts";
 
 interface Base {
 	key: string;
@@ -51,7 +51,7 @@ export type Entry =
 	| QuestionEntry;
 
 /** What was said and done, in order. A part that is said again in full replaces itself where it stood. */
-export function readTranscript(instruction: string, events: readonly RolloutEvent[]): Entry[] {
+export function readTranscript(instruction: string, events: readonly LogEvent[]): Entry[] {
 	const reader = new Reader(instruction);
 	for (const event of events) reader.hear(event);
 	return reader.entries();
@@ -60,17 +60,20 @@ export function readTranscript(instruction: string, events: readonly RolloutEven
 class Reader {
 	#entries = new Map<string, Entry>();
 	#rootSession: string | null = null;
+	/** What people said comes back as parts of the agent's messages; it is shown where it was sent. */
+	readonly #said = new Set<string>();
 	readonly #instruction: string;
 
 	constructor(instruction: string) {
 		this.#instruction = instruction;
+		this.#said.add(instruction);
 	}
 
 	entries(): Entry[] {
 		return [...this.#entries.values()];
 	}
 
-	hear(event: RolloutEvent): void {
+	hear(event: LogEvent): void {
 		const base = { key: `event-${event.seq}`, at: event.at, depth: 0 };
 		switch (event.type) {
 			case "rollout-start":
@@ -82,7 +85,24 @@ class Reader {
 				this.#rootSession ??= event.sessionId;
 				return;
 			case "message-sent":
+				if (event.again) return;
+				this.#said.add(event.text);
 				this.#put({ ...base, type: "person", text: event.text, by: event.by });
+				return;
+			case "turn-end":
+				if (event.ended !== "answered") this.#put({ ...base, type: "note", text: sayTurn(event) });
+				return;
+			case "deliverable":
+				this.#put({ ...base, type: "note", text: `wrote ${event.path} (${event.sizeBytes} bytes)` });
+				return;
+			case "state-restored":
+				this.#put({ ...base, type: "note", text: "opened again with its history and its files" });
+				return;
+			case "model-set":
+				this.#put({ ...base, type: "note", text: `${event.by} chose the model ${event.model}` });
+				return;
+			case "conversation-end":
+				this.#put({ ...base, type: "note", text: `closed (${event.reason})` });
 				return;
 			case "note":
 				this.#put({ ...base, type: "note", text: event.text });
@@ -133,8 +153,7 @@ class Reader {
 			return;
 		}
 		if ((part.type !== "text" && part.type !== "reasoning") || part.id === undefined) return;
-		// The person's own words come back as a part of the agent's; they are shown where they were sent.
-		if (part.text === undefined || part.text.trim() === "" || part.text === this.#instruction) return;
+		if (part.text === undefined || part.text.trim() === "" || this.#said.has(part.text)) return;
 		this.#put({ key: part.id, at, depth, type: part.type, text: part.text });
 	}
 
@@ -147,6 +166,10 @@ class Reader {
 		const before = this.#entries.get(key);
 		if (before !== undefined) this.#entries.set(key, { ...before, ...change } as Entry);
 	}
+}
+
+function sayTurn({ ended, error }: Extract<LogEvent, { type: "turn-end" }>): string {
+	return error === null ? `the turn ended: ${ended}` : `the turn ended: ${ended}, ${error.message}`;
 }
 
 interface Part {

@@ -1,10 +1,10 @@
 import { useState } from "react";
 import { modelOf } from "../../model/endpoint.ts";
 import type { RolloutRow } from "../../model/rollout.ts";
+import { useRolloutFeed } from "../data/feed.ts";
 import { showCount, showSeconds } from "../data/figures.ts";
 import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
-import { useRolloutFeed } from "../data/rollout-feed.ts";
 import { readTranscript } from "../data/transcript.ts";
 import { Acting, useAction } from "../parts/asks.tsx";
 import { Outcome } from "../parts/outcome.tsx";
@@ -12,7 +12,7 @@ import { Reward } from "../parts/reward.tsx";
 import { Problem, useNow } from "../parts/say.tsx";
 import { Transcript } from "../parts/transcript.tsx";
 import { Link } from "../router.tsx";
-import { server } from "../server.ts";
+import { answeringOf, server } from "../server.ts";
 
 /** Members on a shared scale; two of them side by side. */
 export function GroupPage({ id }: { id: string }) {
@@ -235,7 +235,7 @@ function Side({ id }: { id: string }) {
 				<Link to={`/rollouts/${id}`}>{id}</Link> <Reward reward={value.reward} />
 			</h2>
 			<Transcript
-				rolloutId={id}
+				answering={answeringOf(id)}
 				entries={readTranscript(value.request.task.instruction, feed.events)}
 				isLive={false}
 			/>

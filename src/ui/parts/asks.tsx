@@ -1,13 +1,43 @@
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useRef, useState } from "react";
 import { makeVisible } from "../data/hostile.ts";
 import type { AskEntry, QuestionEntry } from "../data/transcript.ts";
-import { server, useReadOnly } from "../server.ts";
+import { useReadOnly } from "../server.ts";
+import { useKeys } from "./keys.ts";
 import { Problem } from "./say.tsx";
 
+/** How the asks of a rollout, or of a conversation, are answered. */
+export interface Answering {
+	permit: (
+		requestId: string,
+		body: { reply: "once" | "always" | "reject"; message?: string; by: string },
+	) => Promise<unknown>;
+	reply: (requestId: string, body: { answers: string[][] | null; by: string }) => Promise<unknown>;
+}
+
+interface PermissionCardProps {
+	answering: Answering;
+	ask: AskEntry;
+	/** The one that keys answer: the first that waits. */
+	isNext: boolean;
+}
+
 /** Where the agent stands still until somebody says yes or no. */
-export function PermissionCard({ rolloutId, ask }: { rolloutId: string; ask: AskEntry }) {
+export function PermissionCard({ answering, ask, isNext }: PermissionCardProps) {
 	const [reason, setReason] = useState("");
+	const why = useRef<HTMLInputElement>(null);
 	const { error, isBusy, act } = useAction();
+	const answer = (reply: "once" | "always" | "reject") =>
+		act(() =>
+			answering.permit(ask.requestId, {
+				reply,
+				by: "console",
+				...(reply === "reject" ? { message: reason || "a person refused this" } : {}),
+			}),
+		);
+	const isOpen = ask.reply === null && isNext;
+	useKeys(
+		isOpen ? { a: () => answer("once"), A: () => answer("always"), r: () => why.current?.focus() } : {},
+	);
 	if (ask.reply !== null)
 		return (
 			<div className="ask done">
@@ -17,14 +47,6 @@ export function PermissionCard({ rolloutId, ask }: { rolloutId: string; ask: Ask
 					<span className="soft">by {makeVisible(ask.by ?? "")}</span>
 				</span>
 			</div>
-		);
-	const answer = (reply: "once" | "always" | "reject") =>
-		act(() =>
-			server.answerPermission(rolloutId, ask.requestId, {
-				reply,
-				by: "console",
-				...(reply === "reject" ? { message: reason || "a person refused this" } : {}),
-			}),
 		);
 	return (
 		<div className="ask" role="group" aria-label={`Permission: ${ask.permission}`}>
@@ -43,7 +65,9 @@ export function PermissionCard({ rolloutId, ask }: { rolloutId: string; ask: Ask
 					Reject
 				</button>
 				<input
+					ref={why}
 					aria-label="Why it is rejected"
+					onKeyDown={(event) => event.key === "Enter" && answer("reject")}
 					placeholder="why not (the agent reads this)"
 					value={reason}
 					onChange={(event) => setReason(event.target.value)}
@@ -54,7 +78,7 @@ export function PermissionCard({ rolloutId, ask }: { rolloutId: string; ask: Ask
 	);
 }
 
-export function QuestionCard({ rolloutId, ask }: { rolloutId: string; ask: QuestionEntry }) {
+export function QuestionCard({ answering, ask }: { answering: Answering; ask: QuestionEntry }) {
 	const [chosen, setChosen] = useState<string[][]>(() => ask.questions.map(() => []));
 	const { error, isBusy, act } = useAction();
 	const titles = ask.questions.map((each) => each.question).join(" ");
@@ -75,7 +99,7 @@ export function QuestionCard({ rolloutId, ask }: { rolloutId: string; ask: Quest
 			}),
 		);
 	const answer = (answers: string[][] | null) =>
-		act(() => server.answerQuestion(rolloutId, ask.requestId, { answers, by: "console" }));
+		act(() => answering.reply(ask.requestId, { answers, by: "console" }));
 	return (
 		<div className="ask" role="group" aria-label="Question">
 			{ask.questions.map((question, index) => (

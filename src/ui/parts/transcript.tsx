@@ -4,12 +4,12 @@ import { showSeconds } from "../data/figures.ts";
 import { makeVisible, oneLine, shorten } from "../data/hostile.ts";
 import { Markdown } from "../data/markdown.tsx";
 import type { Entry, ToolEntry } from "../data/transcript.ts";
-import { PermissionCard, QuestionCard } from "./asks.tsx";
+import { type Answering, PermissionCard, QuestionCard } from "./asks.tsx";
 import { Output } from "./output.tsx";
 import { Patch } from "./patch.tsx";
 
 interface TranscriptProps {
-	rolloutId: string;
+	answering: Answering;
 	entries: readonly Entry[];
 	isLive: boolean;
 	/** The entry to bring into view, by its key. */
@@ -17,7 +17,7 @@ interface TranscriptProps {
 }
 
 /** Only what can be seen is in the page; while it is live it follows the end until the reader scrolls up. */
-export function Transcript({ rolloutId, entries, isLive, target }: TranscriptProps) {
+export function Transcript({ answering, entries, isLive, target }: TranscriptProps) {
 	const list = useRef<HTMLDivElement>(null);
 	const [offset, setOffset] = useState(0);
 	useLayoutEffect(() => setOffset(list.current?.offsetTop ?? 0), []);
@@ -29,6 +29,7 @@ export function Transcript({ rolloutId, entries, isLive, target }: TranscriptPro
 		getItemKey: (index) => entries[index]?.key ?? index,
 	});
 	const [isFollowing, follow] = useFollowing(isLive, entries);
+	const next = entries.find((entry) => entry.type === "permission" && entry.reply === null)?.key;
 
 	// biome-ignore lint/correctness/useExhaustiveDependencies: only a new target scrolls, not a new entry
 	useEffect(() => {
@@ -55,7 +56,11 @@ export function Transcript({ rolloutId, entries, isLive, target }: TranscriptPro
 							}}
 							className={entry.depth > 0 ? "entry inner" : "entry"}
 						>
-							<EntryView rolloutId={rolloutId} entry={entry} isTarget={entry.key === target} />
+							<EntryView
+								{...{ answering, entry }}
+								isTarget={entry.key === target}
+								isNext={entry.key === next}
+							/>
 						</div>
 					);
 				})}
@@ -95,7 +100,14 @@ function useFollowing(isLive: boolean, entries: readonly Entry[]): [boolean, () 
 	];
 }
 
-function EntryView({ rolloutId, entry, isTarget }: { rolloutId: string; entry: Entry; isTarget: boolean }) {
+interface EntryViewProps {
+	answering: Answering;
+	entry: Entry;
+	isTarget: boolean;
+	isNext: boolean;
+}
+
+function EntryView({ answering, entry, isTarget, isNext }: EntryViewProps) {
 	switch (entry.type) {
 		case "person":
 			return (
@@ -116,9 +128,9 @@ function EntryView({ rolloutId, entry, isTarget }: { rolloutId: string; entry: E
 		case "note":
 			return <p className="soft">· {makeVisible(entry.text)}</p>;
 		case "permission":
-			return <PermissionCard rolloutId={rolloutId} ask={entry} />;
+			return <PermissionCard answering={answering} ask={entry} isNext={isNext} />;
 		case "question":
-			return <QuestionCard rolloutId={rolloutId} ask={entry} />;
+			return <QuestionCard answering={answering} ask={entry} />;
 		case "tool":
 			return <ToolView entry={entry} isOpen={isTarget} />;
 	}
@@ -147,7 +159,7 @@ function ToolView({ entry, isOpen }: { entry: ToolEntry; isOpen: boolean }) {
 	);
 }
 
-function ToolInput({ tool, input }: { tool: string; input: Record<string, unknown> }) {
+export function ToolInput({ tool, input }: { tool: string; input: Record<string, unknown> }) {
 	const text = (name: string) => (typeof input[name] === "string" ? (input[name] as string) : null);
 	if (tool === "bash" && text("command") !== null) return <Output text={text("command")!} label="command" />;
 	if (tool === "write" && text("content") !== null)

@@ -1,9 +1,9 @@
-import type { RolloutEvent } from "../../../model/event.ts";
+import type { LogEvent } from "../../data/feed.ts";
 import { showCount, showSeconds } from "../../data/figures.ts";
 import { makeVisible } from "../../data/hostile.ts";
 
 /** Every model call, in the order in which they ended. */
-export function CallsTab({ events }: { events: readonly RolloutEvent[] }) {
+export function CallsTab({ events }: { events: readonly LogEvent[] }) {
 	const calls = events.flatMap((event) => (event.type === "call-end" ? [event.call] : []));
 	if (calls.length === 0) return <p className="soft">No call has ended yet.</p>;
 	const slowest = Math.max(...calls.map((call) => call.latencyMs), 1);

@@ -1,11 +1,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useRef } from "react";
-import type { RolloutEvent } from "../../../model/event.ts";
+import type { LogEvent } from "../../data/feed.ts";
 import { showSeconds } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 
 /** The log itself: everything else on this page is derived from it. */
-export function EventsTab({ events }: { events: readonly RolloutEvent[] }) {
+export function EventsTab({ events }: { events: readonly LogEvent[] }) {
 	const scroller = useRef<HTMLDivElement>(null);
 	const rows = useVirtualizer({
 		count: events.length,
@@ -25,7 +25,7 @@ export function EventsTab({ events }: { events: readonly RolloutEvent[] }) {
 		>
 			<div style={{ height: rows.getTotalSize(), position: "relative" }}>
 				{rows.getVirtualItems().map((row) => {
-					const { rolloutId: _, seq, at, type, ...rest } = events[row.index]!;
+					const { seq, at, type, ...rest } = events[row.index]!;
 					return (
 						<div
 							key={seq}

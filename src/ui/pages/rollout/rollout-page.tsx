@@ -1,10 +1,10 @@
 import { useEffect, useMemo, useState } from "react";
 import { modelOf } from "../../../model/endpoint.ts";
 import type { Rollout } from "../../../model/rollout.ts";
+import { useRolloutFeed } from "../../data/feed.ts";
 import { showCount, showSeconds } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
-import { useRolloutFeed } from "../../data/rollout-feed.ts";
 import { type Span, type Story, tellStory } from "../../data/story.ts";
 import { readTranscript } from "../../data/transcript.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
@@ -17,7 +17,7 @@ import { Problem, useNow } from "../../parts/say.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
 import { Transcript } from "../../parts/transcript.tsx";
 import { changeQuery, Link, usePlace } from "../../router.tsx";
-import { server } from "../../server.ts";
+import { answeringOf, server } from "../../server.ts";
 import { CallsTab } from "./calls-tab.tsx";
 import { EventsTab } from "./events-tab.tsx";
 import { FactsTab } from "./facts-tab.tsx";
@@ -69,6 +69,7 @@ function Body({
 }) {
 	const { query } = usePlace();
 	const [target, setTarget] = useState<string | null>(null);
+	const answering = useMemo(() => answeringOf(rollout.id), [rollout.id]);
 	const isDone = story.phase === "done" || rollout.status === "done";
 	const entries = useMemo(
 		() => readTranscript(rollout.request.task.instruction, events),
@@ -94,7 +95,7 @@ function Body({
 			<Axis story={story} onChoose={onSpan} />
 			<div className="columns">
 				<section aria-label="Transcript">
-					<Transcript rolloutId={rollout.id} entries={entries} isLive={!isDone} target={target} />
+					<Transcript answering={answering} entries={entries} isLive={!isDone} target={target} />
 					{!isDone && (
 						<Acting>
 							<Composer id={rollout.id} />

@@ -1,10 +1,13 @@
 import { useEffect, useState, useSyncExternalStore } from "react";
-import type { RolloutEvent } from "../../model/event.ts";
+import type { EventBody } from "../../model/event.ts";
 import { server } from "../server.ts";
+
+/** An event of a rollout or of a conversation. */
+export type LogEvent = { seq: number; at: number } & EventBody;
 
 export interface Feed {
 	/** In order, gapless; a new array whenever something came. */
-	events: readonly RolloutEvent[];
+	events: readonly LogEvent[];
 	state: "reading" | "ended" | "broken";
 	error: unknown;
 }
@@ -12,16 +15,18 @@ export interface Feed {
 /** Events arrive in bursts; the page is drawn once for each of these. */
 const DRAW_EVERY_MS = 60;
 
-/** Everything a page shows of a rollout comes from its events: history first, then live, over any number of connections. */
-class RolloutFeed {
+type Open = (follow: { signal: AbortSignal; giveUpAfterMs: number }) => AsyncIterable<LogEvent>;
+
+/** Everything a page shows comes from events: history first, then live, over any number of connections. */
+class EventFeed {
 	#feed: Feed = { events: [], state: "reading", error: null };
-	#arrived: RolloutEvent[] = [];
+	#arrived: LogEvent[] = [];
 	#timer: ReturnType<typeof setTimeout> | undefined;
 	readonly #listeners = new Set<() => void>();
 	readonly #end = new AbortController();
 
-	constructor(id: string) {
-		void this.#read(id);
+	constructor(open: Open) {
+		void this.#read(open);
 	}
 
 	readonly current = (): Feed => this.#feed;
@@ -36,10 +41,10 @@ class RolloutFeed {
 		clearTimeout(this.#timer);
 	}
 
-	async #read(id: string): Promise<void> {
+	async #read(open: Open): Promise<void> {
 		try {
 			const follow = { signal: this.#end.signal, giveUpAfterMs: Number.POSITIVE_INFINITY };
-			for await (const event of server.events(id, follow)) {
+			for await (const event of open(follow)) {
 				this.#arrived.push(event);
 				this.#timer ??= setTimeout(() => this.#draw("reading"), DRAW_EVERY_MS);
 			}
@@ -61,15 +66,25 @@ class RolloutFeed {
 const NOTHING: Feed = { events: [], state: "reading", error: null };
 
 export function useRolloutFeed(id: string): Feed {
-	const [feed, setFeed] = useState<RolloutFeed | null>(null);
+	return useFeed(id, (follow) => server.events(id, follow));
+}
+
+/** `turn` rises when a closed one was opened again: its log goes on. */
+export function useConversationFeed(id: string, turn: number): Feed {
+	return useFeed(`${id} ${turn}`, (follow) => server.conversationEvents(id, follow));
+}
+
+function useFeed(key: string, open: Open): Feed {
+	const [feed, setFeed] = useState<EventFeed | null>(null);
+	// biome-ignore lint/correctness/useExhaustiveDependencies: the key says what is opened
 	useEffect(() => {
-		const opened = new RolloutFeed(id);
+		const opened = new EventFeed(open);
 		setFeed(opened);
 		return () => {
 			opened.close();
 			setFeed(null);
 		};
-	}, [id]);
+	}, [key]);
 	return useSyncExternalStore(feed?.subscribe ?? nobody, feed?.current ?? nothing);
 }
 

@@ -1,0 +1,164 @@
+import { useState } from "react";
+import type { z } from "zod";
+import { type EndpointSpec, modelOf } from "../../../model/endpoint.ts";
+import { showCount } from "../../data/figures.ts";
+import { oneLine } from "../../data/hostile.ts";
+import { useLoaded } from "../../data/loaded.ts";
+import { Acting, useAction } from "../../parts/asks.tsx";
+import { Ago, Empty, Problem } from "../../parts/say.tsx";
+import { Link, navigate } from "../../router.tsx";
+import { server } from "../../server.ts";
+
+/** Live agents: those that are open, those that were, and a new one. */
+export function ChatsPage() {
+	const { value, error, reload } = useLoaded("chats", () => server.conversations({ limit: 100 }), 3000);
+	const chats = value?.items ?? [];
+	return (
+		<div className="stack">
+			<header className="page-head">
+				<h1>Chat</h1>
+			</header>
+			<Acting>
+				<NewChat />
+			</Acting>
+			<Problem error={error} onRetry={reload} />
+			{value !== null && chats.length === 0 && (
+				<Empty>No conversation yet. Say something above, and an agent opens in a box of its own.</Empty>
+			)}
+			{chats.length > 0 && (
+				<div className="scrolling" tabIndex={0} role="region" aria-label="Conversations">
+					<table className="list">
+						<thead>
+							<tr>
+								<th>conversation</th>
+								<th>model</th>
+								<th>state</th>
+								<th className="number">calls</th>
+								<th className="number">tokens in + out</th>
+								<th>begun</th>
+							</tr>
+						</thead>
+						<tbody>
+							{chats.map((chat) => (
+								<tr key={chat.id}>
+									<td className="one-line">
+										<Link to={`/chat/${chat.id}`}>{chat.id}</Link>
+									</td>
+									<td className="one-line soft">{oneLine(modelOf(chat.endpoint), 60)}</td>
+									<td>
+										<span className={chat.status === "open" ? "good" : "soft"}>
+											{chat.status === "open" ? "●" : "○"}
+										</span>{" "}
+										{chat.status}
+										{chat.closed !== null && <span className="soft"> · {chat.closed}</span>}
+									</td>
+									<td className="number">{chat.calls}</td>
+									<td className="number">
+										{showCount(chat.promptTokens)} + {showCount(chat.completionTokens)}
+									</td>
+									<td className="soft">
+										<Ago at={chat.createdAt} />
+									</td>
+								</tr>
+							))}
+						</tbody>
+					</table>
+				</div>
+			)}
+		</div>
+	);
+}
+
+const ADDRESS = "an address …";
+
+function NewChat() {
+	const known = useLoaded("chat-endpoints", async () => {
+		const [endpoints, credentials] = await Promise.all([server.endpoints(), server.credentials()]);
+		return [
+			...endpoints.items.filter((each) => each.configured).map((each) => each.name),
+			...credentials.items.map((each) => `cred:${each.label}`),
+		];
+	});
+	const [form, setForm] = useState({ name: "", baseUrl: "", model: "", text: "", permission: "ask" });
+	const { error, isBusy, act } = useAction();
+	const names = [...(known.value ?? []), ADDRESS];
+	const name = form.name === "" ? names[0]! : form.name;
+	const isAddress = name === ADDRESS;
+	const set = (change: Partial<typeof form>) => setForm({ ...form, ...change });
+	const model = form.model === "" ? {} : { model: form.model };
+	const endpoint: z.input<typeof EndpointSpec> = isAddress
+		? { type: "url", baseUrl: form.baseUrl, model: form.model }
+		: { type: "named", name, ...model };
+	const begin = () =>
+		act(async () => {
+			const { id } = await server.converse({
+				endpoint,
+				text: form.text,
+				by: "console",
+				agent: { permission: form.permission as "ask" | "allow" },
+			});
+			navigate(`/chat/${id}`);
+		});
+	return (
+		<form
+			className="card stack"
+			onSubmit={(event) => {
+				event.preventDefault();
+				void begin();
+			}}
+		>
+			<label className="field">
+				<span>Say something to a new agent</span>
+				<textarea
+					rows={3}
+					value={form.text}
+					onChange={(event) => set({ text: event.target.value })}
+					placeholder="What does this project do?"
+				/>
+			</label>
+			<div className="fields">
+				<label className="field">
+					<span>Endpoint</span>
+					<select value={name} onChange={(event) => set({ name: event.target.value })}>
+						{names.map((each) => (
+							<option key={each}>{each}</option>
+						))}
+					</select>
+				</label>
+				{isAddress && (
+					<label className="field">
+						<span>Base URL</span>
+						<input
+							value={form.baseUrl}
+							placeholder="http://127.0.0.1:8001/v1"
+							onChange={(event) => set({ baseUrl: event.target.value })}
+						/>
+					</label>
+				)}
+				<label className="field">
+					<span>Model name</span>
+					<input value={form.model} onChange={(event) => set({ model: event.target.value })} />
+				</label>
+				<label className="field">
+					<span>Permission</span>
+					<select value={form.permission} onChange={(event) => set({ permission: event.target.value })}>
+						<option value="ask">ask me</option>
+						<option value="allow">allow everything in its box</option>
+					</select>
+				</label>
+			</div>
+			<Problem error={error} />
+			<div>
+				<button
+					type="submit"
+					className="main"
+					disabled={
+						isBusy || form.text.trim() === "" || (isAddress && (form.baseUrl === "" || form.model === ""))
+					}
+				>
+					Begin
+				</button>
+			</div>
+		</form>
+	);
+}
