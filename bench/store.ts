@@ -19,7 +19,7 @@ export async function benchStore(print: (line: string) => void): Promise<void> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-bench-"));
 	try {
 		await (await openSqliteStore({ home }))[Symbol.asyncDispose]();
-		fillSqlite(join(home, "paddock.db"));
+		fillSqlite(join(home, "paddock.db"), ROLLOUTS);
 		await measure("embedded", () => openSqliteStore({ home }), print);
 		if (findPostgres() === null) {
 			print("PostgreSQL is not installed: skipped");
@@ -157,14 +157,15 @@ const rolloutRows = (number: string, text: (expression: string) => string) => `
 		CASE WHEN i <= 500 THEN NULL ELSE (i % 2) * 1.0 END, ${EVENTS_EACH}, 1,
 		CASE WHEN i > 500 THEN (i % 700) * 0.5 END, CASE WHEN i > 500 THEN i % 9000 END, 2.5, 0.5 FROM ${number}`;
 
-function fillSqlite(file: string): void {
+/** So many finished rollouts, with everything that lists look at. */
+export function fillSqlite(file: string, rollouts: number): void {
 	const database = new DatabaseSync(file);
 	const numbers = (count: number) =>
 		`(WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count}) SELECT i FROM n)`;
 	database.exec(`PRAGMA synchronous = OFF; BEGIN;
-		INSERT INTO rollouts (${COLUMNS}) ${rolloutRows(numbers(ROLLOUTS), (expression) => expression)};
+		INSERT INTO rollouts (${COLUMNS}) ${rolloutRows(numbers(rollouts), (expression) => expression)};
 		INSERT INTO groups (id, task_id, batch_id, n, created_at)
-			SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(ROLLOUTS / 8)};
+			SELECT 'gr_' || i, 'task', NULL, 8, 0.0 FROM ${numbers(rollouts / 8)};
 		INSERT INTO models SELECT DISTINCT model FROM rollouts;
 		INSERT INTO rollout_words (rowid, words) SELECT position, ${WORDS("position", "")} FROM rollouts ORDER BY position;
 		INSERT INTO labels SELECT 'all', 'yes', position FROM rollouts;

@@ -159,7 +159,7 @@ async function photograph(browser: Browser, base: string, pages: Record<string, 
 				await page.locator("h1").first().waitFor();
 				// Pages ask again and again while one looks: quiet means that the first answers are in.
 				await page.getByText(/^(Reading|Loading)/).waitFor({ state: "detached" });
-				await page.evaluate(() => document.fonts.ready);
+				await page.evaluate("document.fonts.ready.then(() => null)");
 				await page.waitForTimeout(name === "tokens" ? 1500 : 700);
 				const file = join(out, `${name}-${colorScheme}-${size}.jpg`);
 				await page.screenshot({ path: file, type: "jpeg", quality: 72 });

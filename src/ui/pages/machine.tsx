@@ -1,5 +1,6 @@
 import { makeVisible } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
+import { Credentials } from "../parts/credentials.tsx";
 import { Ago, Problem } from "../parts/say.tsx";
 import { server } from "../server.ts";
 
@@ -26,7 +27,7 @@ export function MachinePage() {
 				<span className="soft">version {value.status.version}</span>
 			</header>
 			<Problem error={error} />
-			<section>
+			<section className="stack tight">
 				<h2>Workers</h2>
 				<div className="scrolling" tabIndex={0}>
 					<table className="list">
@@ -58,7 +59,7 @@ export function MachinePage() {
 					<p className="soft">No worker has announced itself: what is queued waits.</p>
 				)}
 			</section>
-			<section>
+			<section className="stack tight">
 				<h2>Endpoints</h2>
 				<div className="scrolling" tabIndex={0}>
 					<table className="list">
@@ -87,7 +88,8 @@ export function MachinePage() {
 					</table>
 				</div>
 			</section>
-			<section className="stack">
+			<Credentials />
+			<section className="stack tight">
 				<h2>Sandboxes</h2>
 				<Problem error={sandboxes.error} onRetry={sandboxes.reload} />
 				{sandboxes.value === null && sandboxes.error === null && (
