@@ -25,7 +25,7 @@ export interface Parent {
 }
 
 const MAX_CALLS_OF_SESSION = 64;
-/** An agent may start any number of helpers; those that rested longest are forgotten first. */
+/** An agent may start any number of sub-agents; those that rested longest are forgotten first. */
 const MAX_SESSIONS = 32;
 const MAX_NAMES = 1_000;
 /** 16 MB for a rollout, whatever its length. */
