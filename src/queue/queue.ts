@@ -3,6 +3,8 @@ export interface Job {
 	rolloutId: string;
 	/** Fires when the job was taken away: drain, lost heartbeat, shutdown. */
 	signal: AbortSignal;
+	/** Fires when the worker begins to drain: what can go on elsewhere unharmed need not wait for its grace to pass. */
+	draining?: AbortSignal | undefined;
 }
 
 export interface WorkerInfo {

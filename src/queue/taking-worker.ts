@@ -49,6 +49,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 	readonly #running = new Map<string, Running<C>>();
 	#filling: Promise<void> | null = null;
 	#again = false;
+	readonly #leaving = new AbortController();
 	#drained: Promise<void> | null = null;
 	#isLeaving = false;
 
@@ -122,9 +123,12 @@ export class TakingWorker<C extends Claim> implements Worker {
 	}
 
 	async #run(claim: C, signal: AbortSignal): Promise<void> {
-		const end = await this.#outcome({ rolloutId: claim.rolloutId, signal });
+		const end = await this.#outcome({ rolloutId: claim.rolloutId, signal, draining: this.#leaving.signal });
 		if (this.#running.get(claim.rolloutId)?.claim !== claim) return;
-		await this.#bringBack(claim, end === "done" ? "done" : signal.aborted ? "handedBack" : "back");
+		await this.#bringBack(
+			claim,
+			end === "done" ? "done" : signal.aborted || this.draining ? "handedBack" : "back",
+		);
 		void this.fill();
 	}
 
@@ -169,6 +173,7 @@ export class TakingWorker<C extends Claim> implements Worker {
 	async #drain(graceMs: number): Promise<void> {
 		// `draining` is true from the next turn on; work being taken right now is waited for.
 		await this.#filling;
+		this.#leaving.abort();
 		this.#announce();
 		await settledWithin(this.#ends(), graceMs);
 		for (const { controller } of this.#running.values()) controller.abort();

@@ -30,9 +30,10 @@ export async function handle(job: Job, deps: Deps, workerId: string): Promise<Jo
 	using stop = watchForAbort(rollout, deps);
 	const end =
 		kindOf(rollout.id) === "conversation"
-			? await host(rollout, deps, { close: stop.signal, leave: job.signal })
+			? await host(rollout, deps, { close: stop.signal, leave: job.signal, move: job.draining })
 			: await run(rollout, deps, AbortSignal.any([stop.signal, job.signal]));
-	if (job.signal.aborted && !stop.signal.aborted && end.outcome === "aborted") {
+	const isLeaving = job.signal.aborted || job.draining?.aborted === true;
+	if (isLeaving && !stop.signal.aborted && end.outcome === "aborted") {
 		// Drained, not aborted: the rollout goes back unharmed.
 		await store.requeue(rollout.id, rollout.attempt, HANDED_BACK, { handedBack: true });
 		return "retry";

@@ -17,12 +17,12 @@ import { talk } from "./talk.ts";
  * The story of one conversation, as a worker sees it. Remember what was said before; open a box with the agent waiting; let
  * people talk to it until it is closed; run what the caller wants run afterwards; keep what is worth keeping.
  *
- * `close`: somebody wants it closed. `leave`: it has to go on elsewhere.
+ * `close`: somebody wants it closed. `leave`: it has to go on elsewhere. `move`: it should, when the agent has nothing to do.
  */
 export async function host(
 	rollout: Rollout,
 	deps: Deps,
-	{ close, leave }: { close: AbortSignal; leave: AbortSignal },
+	{ close, leave, move }: { close: AbortSignal; leave: AbortSignal; move?: AbortSignal | undefined },
 ): Promise<RolloutEnd> {
 	const record = new RolloutRecord(rollout, deps.store, deps.agent.version, AbortSignal.any([close, leave]));
 	const gone = AbortSignal.any([leave, record.lost.signal]);
@@ -35,7 +35,7 @@ export async function host(
 		const ready = await deps.boxes.open(rollout.request, record, signal);
 		await using _closing = closing(ready, "the agent's box", teardownS, (text) => record.note(text));
 		using _telling = { [Symbol.dispose]: () => record.emit({ type: "teardown-start" }) };
-		const end = await talk(rollout, past, ready, deps, record, { close, leave: gone });
+		const end = await talk(rollout, past, ready, deps, record, { close, leave: gone, move });
 		({ closed } = end);
 		record.ended(closed === null ? "aborted" : OUTCOMES[closed], end.failure);
 		if (closed !== null && end.failure === null) {

@@ -40,7 +40,7 @@ export async function talk(
 	ready: ReadyBox,
 	deps: Deps,
 	record: RolloutRecord,
-	signals: { close: AbortSignal; leave: AbortSignal },
+	signals: { close: AbortSignal; leave: AbortSignal; move?: AbortSignal | undefined },
 ): Promise<TalkEnd> {
 	const terms = rollout.request.conversation!;
 	const halt = new HaltSwitch();
@@ -75,7 +75,7 @@ export async function talk(
 		await deliverables.look();
 		await keepState(rollout, ready, conversation, deps, record);
 	};
-	const end = await takeTurns(conversation, attending.attendant, terms, halt, signals.close, keep);
+	const end = await takeTurns(conversation, attending.attendant, terms, halt, signals, keep);
 	await keepEvidence(rollout, ready, conversation, transcript, record);
 	return end;
 }
@@ -135,7 +135,7 @@ async function takeTurns(
 	attendant: Attendant,
 	{ idleS }: ConversationTerms,
 	halt: HaltSwitch,
-	close: AbortSignal,
+	{ close, move }: { close: AbortSignal; move?: AbortSignal | undefined },
 	keep: () => Promise<void>,
 ): Promise<TalkEnd> {
 	const seen = { turns: 0, kept: 0, crash: null as CloseReason | null };
@@ -147,6 +147,7 @@ async function takeTurns(
 	});
 	using _hearing = attendant.onHeard(() => stirred.resolve("stirred"));
 	const asked = fired(close).then(() => "close" as const);
+	const moving = move === undefined ? new Promise<never>(() => {}) : fired(move).then(() => "move" as const);
 	const halted = halt.halted.then(() => "halted" as const);
 	for (;;) {
 		stirred = Promise.withResolvers();
@@ -164,8 +165,9 @@ async function takeTurns(
 		if (conversation.pending) continue;
 		const idle = new AbortController();
 		const late = delay(toTimerMs(idleS * 1000), "idle" as const, { signal: idle.signal }).catch(() => null);
-		const next = await Promise.race([stirred.promise, asked, halted, late]);
+		const next = await Promise.race([stirred.promise, asked, halted, moving, late]);
 		idle.abort();
+		if (next === "move") return ELSEWHERE;
 		if (next === "idle") return { closed: "idle", failure: null };
 	}
 }
@@ -200,12 +202,13 @@ function crashed({ code, message }: CloseReason): TalkEnd {
 }
 
 const ASKED: TalkEnd = { closed: "asked", failure: null };
+const ELSEWHERE: TalkEnd = { closed: null, failure: null };
 
 function toEnd(halt: Halt | null): TalkEnd {
 	if (halt?.type === "failure") return { closed: "failed", failure: halt.failure };
 	if (halt?.type === "timeout") return { closed: "lifetime", failure: null };
 	if (halt?.type === "budget") return { closed: "budget", failure: null };
-	return { closed: null, failure: null };
+	return ELSEWHERE;
 }
 
 function fired(signal: AbortSignal): Promise<void> {

@@ -67,6 +67,19 @@ test("moved to another worker it has its session, its history and its files, and
 	await second.end;
 });
 
+test("a worker that drains lets a turn come to its end, and then lets go at once", async () => {
+	await using stage = await openStage(talkingAgent(), backend);
+	const id = await submit(stage);
+	const first = work(stage, id);
+	await say(stage, id, "sleep 0.5; echo one");
+	await until(stage, id, (event) => event.type === "message-sent");
+	first.drain();
+	expect(await first.end).toBe("retry");
+	const events = await stage.store.events(id, { after: 0, limit: 100 });
+	expect(events.map((event) => event.type)).toEqual(expect.arrayContaining(["turn-end", "state-saved"]));
+	expect(await stage.store.get(id)).toMatchObject({ status: "queued", handedBack: 1 });
+});
+
 test("an agent that dies in mid-turn is replaced, and what it was told is said again", async () => {
 	const agent = talkingAgent();
 	await using stage = await openStage(agent, backend);
@@ -191,8 +204,10 @@ async function submit(stage: Stage, fields: object = {}): Promise<string> {
 
 function work(stage: Stage, id: string) {
 	const leaving = new AbortController();
-	const end = handle({ rolloutId: id, signal: leaving.signal }, stage.deps, "w");
-	return { end, leave: () => leaving.abort() };
+	const draining = new AbortController();
+	const job = { rolloutId: id, signal: leaving.signal, draining: draining.signal };
+	const end = handle(job, stage.deps, "w");
+	return { end, leave: () => leaving.abort(), drain: () => draining.abort() };
 }
 
 async function say(stage: Stage, id: string, text: string, name?: string): Promise<void> {
