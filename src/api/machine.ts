@@ -26,6 +26,7 @@ export const getStatus = route({
 		version: z.string(),
 		uptimeS: z.number(),
 		rollouts: z.object({ queued: z.int(), running: z.int(), done: z.int() }),
+		conversations: z.object({ queued: z.int(), open: z.int(), closed: z.int() }),
 		queueDepth: z.int(),
 		queueLimit: z.int(),
 		readOnly: z.boolean().describe("Nothing can be launched or changed here"),

@@ -92,6 +92,8 @@ export type RolloutRequest = z.infer<typeof RolloutRequest>;
 
 /** What a conversation's request has of its own, as it is stored. */
 export interface StoredTerms extends ConversationTerms {
+	/** What was said with the request: stored with it, so that neither is without the other. */
+	opening?: { text: string; by: string } | undefined;
 	/** It came with a key, which is erased at its end. */
 	keyed: boolean;
 	/** The folder was named by a program of the operator's own, on the only machine there is. */

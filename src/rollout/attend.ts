@@ -2,6 +2,7 @@ import type { Conversation } from "../agent/agent.ts";
 import { Attendant, type AttendantPolicy } from "../conversation/attendant.ts";
 import { isTelling } from "../conversation/telling.ts";
 import { messageOf } from "../errors.ts";
+import type { Command } from "../model/command.ts";
 import { toTimerMs } from "../model/duration.ts";
 import type { EventBody } from "../model/event.ts";
 import type { AgentOptions } from "../model/request.ts";
@@ -20,13 +21,14 @@ export function attend(
 	transcript: Transcript,
 	deps: Deps,
 	record: RolloutRecord,
-	options: { heard?: Iterable<string> } = {},
+	options: { heard?: Iterable<string>; first?: Command | undefined } = {},
 ): { attendant: Attendant } & Disposable {
 	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
 	const tell = (event: EventBody) => {
 		if (allowance.take(event)) record.emit(event);
 	};
 	const attendant = new Attendant(toPolicy(rollout.request.agent), tell, options.heard);
+	if (options.first !== undefined) void attendant.obey(options.first);
 	using stack = new DisposableStack();
 	stack.use(listen(conversation, record, transcript, tell));
 	stack.use(attendant.attend(conversation));

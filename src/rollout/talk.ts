@@ -27,6 +27,9 @@ export interface TalkEnd {
 	failure: Failure | null;
 }
 
+/** Its name among what was said: it is said once, however often the conversation is opened. */
+const OPENING = "opening";
+
 /** After an interrupt OpenCode kills its tools and reports idle; this long it may take. */
 const INTERRUPT_GRACE_MS = 5_000;
 
@@ -62,7 +65,10 @@ export async function talk(
 	);
 	if (conversation === null) return toEnd(halt.reason);
 	const transcript = new Transcript(rollout, deps.store);
-	using attending = attend(rollout, conversation, transcript, deps, record, { heard: past.heard });
+	using attending = attend(rollout, conversation, transcript, deps, record, {
+		heard: past.heard,
+		first: terms.opening && { type: "send", id: OPENING, ...terms.opening },
+	});
 	using _turns = tellTurns(conversation, record);
 	await sayAgain(conversation, past, record);
 	record.phase("agent");

@@ -58,7 +58,10 @@ export class Metrics {
 	}
 
 	async render(paddock: Paddock): Promise<string> {
-		const [{ rollouts, queueDepth }, workers] = await Promise.all([paddock.status(), paddock.workers()]);
+		const [{ rollouts, conversations, queueDepth }, workers] = await Promise.all([
+			paddock.status(),
+			paddock.workers(),
+		]);
 		const sum = (pick: (worker: (typeof workers)[number]) => number) =>
 			workers.reduce((total, worker) => total + pick(worker), 0);
 		const rows = [
@@ -66,6 +69,11 @@ export class Metrics {
 				[{ status: "queued" }, rollouts.queued],
 				[{ status: "running" }, rollouts.running],
 				[{ status: "done" }, rollouts.done],
+			]),
+			gauge("paddock_conversations", "Stored conversations, by status", [
+				[{ status: "queued" }, conversations.queued],
+				[{ status: "open" }, conversations.open],
+				[{ status: "closed" }, conversations.closed],
 			]),
 			gauge("paddock_queue_depth", "Rollouts waiting for a worker", [[{}, queueDepth]]),
 			gauge("paddock_workers", "Workers that announced themselves", [[{}, workers.length]]),

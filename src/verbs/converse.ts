@@ -42,17 +42,15 @@ export function conversing(config: Config, store: Store, queue: Queue, admission
 			requireAcceptable(request, config);
 			await requireCredentials([request], store);
 			const { endpoint } = request;
+			const opening = asked.text === undefined ? undefined : { text: asked.text, by };
 			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;
 			const stored = {
 				id: newConversationId(),
-				request: { ...request, conversation: { ...terms, keyed, isOwnFolder } },
+				request: { ...request, conversation: { ...terms, keyed, isOwnFolder, opening } },
 			};
 			const row = await admission.admit(1, idempotencyKey, async () => {
 				const { rollouts } = await store.submit({ rollouts: [stored], idempotencyKey });
 				const { id, status, priority } = rollouts[0]!;
-				// Said under one name, so that a repeat of the whole request says it once.
-				if (asked.text !== undefined)
-					await store.post(id, { type: "send", text: asked.text, by, id: "opening" });
 				if (status !== "done") await enqueue(id, priority);
 				return (await store.conversation(id))!;
 			});

@@ -34,8 +34,13 @@ export function reading(store: Store, queue: Queue, queueLimit: number): Reading
 		},
 		listBatches: (options) => store.listBatches(options),
 		async status() {
-			const [rollouts, queueDepth] = await Promise.all([store.counts("rollout"), queue.depth()]);
-			return { rollouts, queueDepth, queueLimit };
+			const [rollouts, talks, queueDepth] = await Promise.all([
+				store.counts("rollout"),
+				store.counts("conversation"),
+				queue.depth(),
+			]);
+			const conversations = { queued: talks.queued, open: talks.running, closed: talks.done };
+			return { rollouts, conversations, queueDepth, queueLimit };
 		},
 	};
 }

@@ -257,6 +257,7 @@ export interface BatchSummary extends Batch {
 
 export interface Status {
 	rollouts: { queued: number; running: number; done: number };
+	conversations: Record<ConversationState, number>;
 	/** How many wait for a worker, and how many may. */
 	queueDepth: number;
 	queueLimit: number;

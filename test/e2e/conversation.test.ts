@@ -49,8 +49,8 @@ describe("a conversation", () => {
 		const transcript = JSON.stringify((await station.paddock.conversationMessages(talk))!.messages);
 		expect(transcript).toContain("Begin.");
 		const looked = JSON.stringify(await events(talk, { until: "turn-end", text: "second" }));
-		expect(looked).toContain("kept\\\\nnote.txt\\\\n");
-		expect(looked).not.toContain("given.txt\\\\n");
+		expect(looked).toContain("kept\\nnote.txt\\n");
+		expect(looked).not.toContain("given.txt\\n");
 		await station.paddock.closeConversation(talk);
 	});
 

@@ -3,6 +3,7 @@ import { deliverableBlob } from "../../src/model/blob.ts";
 import { ConversationRequest, toRequest } from "../../src/model/conversation.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { newConversationId } from "../../src/model/id.ts";
+import type { StoredTerms } from "../../src/model/request.ts";
 import { handle } from "../../src/rollout/handle.ts";
 import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import { follow } from "../../src/store/follow.ts";
@@ -25,6 +26,22 @@ test("an open conversation takes turns until somebody closes it, and its end is 
 	const events = await all(stage, id);
 	expect(events.at(-1)).toMatchObject({ type: "conversation-end", reason: "asked", failure: null });
 	expect(await stage.store.conversation(id)).toMatchObject({ status: "closed", closed: "asked" });
+});
+
+test("what was said with the request is said first, and once, whoever hosts it", async () => {
+	await using stage = await openStage(talkingAgent(), backend);
+	const id = await submit(stage, {}, { opening: { text: "echo begin >> said", by: "anna" } });
+	await say(stage, id, "cat said; echo next", "m1");
+	const first = work(stage, id);
+	await answered(stage, id, "begin\nnext");
+	await kept(stage, id);
+	first.drain();
+	await first.end;
+	await say(stage, id, "cat said; echo last", "m2");
+	const second = work(stage, id);
+	await answered(stage, id, "begin\nlast");
+	second.leave();
+	await second.end;
 });
 
 test("what is sent twice under one name is said once, also across workers", async () => {
@@ -192,12 +209,12 @@ test("declared files are kept and announced when they appear and when they have 
 	expect(keptFile?.toString()).toBe("a\nmore\n");
 });
 
-async function submit(stage: Stage, fields: object = {}): Promise<string> {
+async function submit(stage: Stage, fields: object = {}, own: Partial<StoredTerms> = {}): Promise<string> {
 	const endpoint = { type: "policy", policy: "noop" };
 	const { request, terms } = toRequest(ConversationRequest.parse({ endpoint, ...fields }));
 	const id = newConversationId();
 	await stage.store.submit({
-		rollouts: [{ id, request: { ...request, conversation: { ...terms, keyed: false } } }],
+		rollouts: [{ id, request: { ...request, conversation: { ...terms, keyed: false, ...own } } }],
 	});
 	return id;
 }

@@ -60,6 +60,7 @@ class Talk implements Conversation {
 	readonly #handlers = new Set<(event: ConversationEvent) => unknown>();
 	readonly #closed = Promise.withResolvers<CloseReason>();
 	#working = new Map<string, { stop: AbortController; ended: Promise<void> }>();
+	#last: Promise<void> = Promise.resolve();
 	#count: number;
 
 	constructor(box: Sandbox, directory: string, sessionId: string, said: AgentMessage[]) {
@@ -95,7 +96,8 @@ class Talk implements Conversation {
 	async send(text: string, options: { ids?: { messageId: string } } = {}): Promise<string> {
 		const messageId = options.ids?.messageId ?? `msg_${Date.now().toString(36)}${this.#count++}`;
 		const stop = new AbortController();
-		this.#working.set(messageId, { stop, ended: this.#work(messageId, text, stop.signal) });
+		this.#last = this.#last.then(() => this.#work(messageId, text, stop.signal));
+		this.#working.set(messageId, { stop, ended: this.#last });
 		return messageId;
 	}
 

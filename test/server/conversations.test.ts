@@ -22,7 +22,7 @@ test("a conversation is stored and queued when 201 comes back, once for one key,
 	const first = await client.converse(body);
 	expect(first).toMatchObject({ status: "queued", closed: null, attempt: 0, priority: 10, lastSeq: 1 });
 	expect((await client.converse(body)).id).toBe(first.id);
-	await expect(client.converse({ ...body, text: "Other.", idleS: 5 })).rejects.toMatchObject({
+	await expect(client.converse({ ...body, text: "Other." })).rejects.toMatchObject({
 		code: "idempotency_conflict",
 	});
 	expect((await client.conversations({ label: "of=mine" })).items.map(({ id }) => id)).toEqual([first.id]);
