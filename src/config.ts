@@ -15,6 +15,8 @@ export interface Config {
 	databaseUrl: string | null;
 	/** The file that holds the master key; null means `secret.key` in the data folder. */
 	masterKeyFile: string | null;
+	/** How often a worker asks providers whether their credentials are good; null means only when told to. */
+	verifyHours: number | null;
 	concurrency: number;
 	sandbox: SandboxBackend;
 	/** Warm boxes kept ready. */
@@ -38,6 +40,11 @@ const Variables = z.object({
 	PADDOCK_TOKEN: z.string().min(1).optional(),
 	PADDOCK_DATABASE_URL: z.string().min(1).optional(),
 	PADDOCK_MASTER_KEY_FILE: z.string().min(1).optional(),
+	PADDOCK_VERIFY_HOURS: z.coerce.number().min(0.01).max(1000).optional(),
+	PADDOCK_CREDENTIAL_RESOLVER: z
+		.string()
+		.regex(/^(https?:\/\/|\/)/, "a program's full path, or a URL")
+		.optional(),
 	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
 	PADDOCK_SANDBOX: SandboxBackend.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
@@ -67,6 +74,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		token: variables.PADDOCK_TOKEN ?? null,
 		databaseUrl: variables.PADDOCK_DATABASE_URL ?? null,
 		masterKeyFile: variables.PADDOCK_MASTER_KEY_FILE ?? null,
+		verifyHours: variables.PADDOCK_VERIFY_HOURS ?? null,
 		concurrency: variables.PADDOCK_CONCURRENCY ?? availableParallelism(),
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,

@@ -13,10 +13,23 @@ export interface LogOptions {
 }
 
 const HIDDEN = "[hidden]";
+const SHORTEST_SECRET = 8;
+/** Tokens that came and went long ago open nothing any more. */
+const MAX_LEARNED = 2_000;
+
+const learned = new Set<string>();
+
+/** From now on nothing that this process logs holds this value: credentials come and change while it runs. */
+export function learnSecret(value: string): void {
+	if (value.length < SHORTEST_SECRET) return;
+	learned.delete(value);
+	learned.add(value);
+	if (learned.size > MAX_LEARNED) learned.delete(learned.keys().next().value!);
+}
 
 /** Structured logs on stderr, one JSON object per line. Nothing secret gets through, whatever is handed in. */
 export function createLog(options: LogOptions = {}): Log {
-	const secrets = (options.secrets ?? []).filter((secret) => secret.length >= 8);
+	const secrets = (options.secrets ?? []).filter((secret) => secret.length >= SHORTEST_SECRET);
 	return pino(
 		{
 			level: options.level ?? "silent",
@@ -94,6 +107,7 @@ const SHAPES: [RegExp, string][] = [
 
 function scrub(text: string, secrets: readonly string[]): string {
 	let clean = text;
+	for (const secret of learned) clean = clean.replaceAll(secret, HIDDEN);
 	for (const secret of secrets) clean = clean.replaceAll(secret, HIDDEN);
 	for (const [shape, replacement] of SHAPES) clean = clean.replace(shape, replacement);
 	return clean;

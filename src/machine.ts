@@ -2,6 +2,7 @@ import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
 import { Backends } from "./backends.ts";
 import type { Config } from "./config.ts";
+import type { Refresher } from "./credential/refresher/refresher.ts";
 import { messageOf } from "./errors.ts";
 import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
@@ -29,6 +30,7 @@ export interface MachineOptions {
 	gatewayLimits: Partial<GatewayLimits>;
 	weights: ServedWeights;
 	onReaped: (boxes: number) => void;
+	refresher: Refresher;
 }
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
@@ -73,6 +75,7 @@ export function openMachine(options: MachineOptions): Machine {
 				gateway,
 				agent: opencode,
 				policies,
+				refresher: options.refresher,
 				boxes,
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				maxTraceBytes: config.maxTraceMb * 1024 * 1024,

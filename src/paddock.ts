@@ -1,12 +1,17 @@
 import { hostname } from "node:os";
 import type { Config } from "./config.ts";
+import { openRefresher } from "./credential/refresher/refresher.ts";
+import { verifyRegularly } from "./credential/regularly.ts";
+import { verifyCredential } from "./credential/verify.ts";
 import { messageOf } from "./errors.ts";
 import { listEndpoints } from "./gateway/catalog.ts";
+import { challenge } from "./gateway/engines/challenge.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { ServedWeights } from "./gateway/weights.ts";
 import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
+import type { StorePlace } from "./store/place.ts";
 import type { Store } from "./store/store.ts";
 import { loadExamples } from "./task/examples.ts";
 import { Admission } from "./verbs/admission.ts";
@@ -43,7 +48,10 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	if (options.onCommit) store.onCommit(options.onCommit);
 	const open = options.openMachine ?? openMachine;
 	const weights = new ServedWeights();
-	const machine = stack.use(open({ config, store, warn, gatewayLimits, weights, onReaped }));
+	const refresher = stack.use(openRefresher(placeOf(config)));
+	const machine = stack.use(open({ config, store, warn, gatewayLimits, weights, onReaped, refresher }));
+	const verify = (label: string) =>
+		verifyCredential({ credentials: store.credentials, refresher, probe: challenge }, label);
 	const admission = new Admission(
 		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
 		config.queueLimit,
@@ -57,10 +65,12 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...read,
 		...tracing(store, read),
 		...steering(store, queue),
-		...keeping(store),
+		...keeping(store, verify),
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);
+			if (config.verifyHours !== null)
+				owned.use(verifyRegularly(store.credentials, verify, { hours: config.verifyHours, warn }));
 			// Closed without being drained, it still hands its rollouts back before their boxes and the gateway go.
 			return owned.use(await queue.work({ workerId, capacity, handle }));
 		},
@@ -71,6 +81,11 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		sandboxes: () => machine.backends.availabilities(),
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};
+}
+
+function placeOf({ databaseUrl: url, home, masterKeyFile }: Config): StorePlace {
+	const place = { home, ...(masterKeyFile === null ? {} : { keyFile: masterKeyFile }) };
+	return url === null ? { type: "sqlite", ...place } : { type: "postgres", url, ...place };
 }
 
 async function openBackend(

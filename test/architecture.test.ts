@@ -35,7 +35,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	conversation: ["model", "agent/agent.ts"],
 	verify: ["model", "sandbox/sandbox.ts"],
 	store: ["model"],
-	credential: ["model", "store/credentials.ts"],
+	credential: ["model", "store/credentials.ts", "store/place.ts", "store/store.ts"],
 	queue: [
 		"model",
 		"host/process.ts",
@@ -51,7 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	"machine.ts": [...STAGES, "rollout", "config.ts", "backends.ts"],
 	verbs: [
 		...["model", "store", "export", "agent/agent.ts", "gateway/catalog.ts", "policy/names.ts"],
-		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts"],
+		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts", "credential/capture.ts", "credential/login.ts"],
 	],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts", "verbs"],
 	server: ["api", "model", "paddock.ts", "mcp", "openenv"],

@@ -16,7 +16,15 @@ import {
 	sendToConversation,
 	setConversationModel,
 } from "./conversations.ts";
-import { addCredential, getCredential, listCredentials, removeCredential } from "./credentials.ts";
+import {
+	addCredential,
+	addLogin,
+	getCredential,
+	listCredentials,
+	purgeCredentials,
+	removeCredential,
+	verifyCredential,
+} from "./credentials.ts";
 import {
 	abortBatch,
 	abortGroup,
@@ -118,6 +126,9 @@ export const routes: readonly Route[] = [
 	listExamples,
 	listCredentials,
 	addCredential,
+	addLogin,
+	purgeCredentials,
 	getCredential,
+	verifyCredential,
 	removeCredential,
 ];

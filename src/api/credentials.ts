@@ -22,6 +22,7 @@ export const ApiKeyCreate = z
 		baseUrl: z.string().max(2048).describe("Where the key is good"),
 		model: z.string().min(1).max(200).describe("Unless a rollout names another"),
 		dialect: DialectName.optional(),
+		pool: CredentialLabel.optional().describe("Rollouts may ask for any one of it as `pool:<name>`"),
 		capacity: z.int().min(1).max(100_000).optional().describe("How many rollouts may use it at once"),
 	})
 	.meta({ id: "ApiKeyCreate" });
@@ -36,6 +37,68 @@ export const addCredential = route({
 	reply: Credential,
 	status: 201,
 	refusals: { 409: "The label is taken" },
+});
+
+export const LoginCreate = z
+	.strictObject({
+		label: CredentialLabel,
+		provider: z
+			.string()
+			.regex(/^[A-Za-z0-9._-]{1,100}$/)
+			.describe("Its name in the agent's auth.json"),
+		auth: z
+			.strictObject({
+				refresh: z.string().min(1).max(20_000),
+				access: z.string().max(20_000).default(""),
+				expires: z.number().default(0).describe("When `access` ends, in ms since 1970; 0: nobody knows"),
+			})
+			.describe("Sealed before it is stored, and never shown again"),
+		tokenUrl: z.string().max(2048).describe("Where tokens are refreshed, as in RFC 6749, section 6"),
+		clientId: z.string().max(500).optional(),
+		baseUrl: z.string().max(2048).describe("Where the tokens are good"),
+		model: z.string().min(1).max(200).describe("Unless a rollout names another"),
+		dialect: DialectName.optional(),
+		pool: CredentialLabel.optional(),
+	})
+	.meta({ id: "LoginCreate" });
+
+export const addLogin = route({
+	name: "addLogin",
+	method: "post",
+	path: `${API}/credentials/logins`,
+	tag,
+	summary: "Stores a login whose tokens rotate; the gateway carries it, and one rollout uses it at a time",
+	body: LoginCreate,
+	reply: Credential,
+	status: 201,
+	refusals: { 409: "The label is taken" },
+});
+
+export const verifyCredential = route({
+	name: "verifyCredential",
+	method: "post",
+	path: `${API}/credentials/{label}/verify`,
+	tag,
+	summary:
+		"Asks the provider one small question with it, and notes what came of it; takes up to three minutes",
+	params: LabelParams,
+	reply: Credential,
+	refusals: { 404: "There is no such credential", 409: "It is in use" },
+});
+
+export const purgeCredentials = route({
+	name: "purgeCredentials",
+	method: "post",
+	path: `${API}/credentials/purge`,
+	tag,
+	summary: "Forgets every dead credential, or all of a pool",
+	body: z
+		.strictObject({
+			pool: CredentialLabel.optional(),
+			force: z.boolean().default(false).describe("Also those in use: their holders lose them"),
+		})
+		.meta({ id: "CredentialPurge" }),
+	reply: z.object({ removed: z.array(z.string()), inUse: z.array(z.string()) }),
 });
 
 export const getCredential = route({

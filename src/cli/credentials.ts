@@ -1,14 +1,18 @@
-import { loadConfig } from "../config.ts";
 import { UsageError } from "../errors.ts";
 import type { Credential } from "../model/credential.ts";
 import { DialectName } from "../model/endpoint.ts";
 import type { Paddock } from "../paddock.ts";
+import { captureCommand } from "./capture.ts";
 import type { Arguments, Command } from "./command.ts";
-import { openHere, warnOn } from "./open-here.ts";
+import { onlyLabel, openStore, saySo } from "./credential-store.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { showTime } from "./terminal/figures.ts";
 import { layOut } from "./terminal/table.ts";
 
+const POOL_OPTION = {
+	value: "<name>",
+	help: "its pool: rollouts take any one of it with --endpoint pool:<name>",
+};
 const JSON_OPTION = { json: { help: "as JSON, for a program to read" } };
 
 const list: Command = {
@@ -39,6 +43,7 @@ on this machine and on every other that shares the database.`,
 		model: { value: "<name>", help: "the model, unless a rollout names another" },
 		dialect: { value: "<name>", help: `${DialectName.options.join(", ")} (default auto)` },
 		capacity: { value: "<number>", help: "how many rollouts may use it at once (default 1000)" },
+		pool: POOL_OPTION,
 	},
 	examples: [
 		{
@@ -62,11 +67,8 @@ on this machine and on every other that shares the database.`,
 		}
 		const apiKey = await shell.stdin.read();
 		await using paddock = await openStore(shell);
-		const { fingerprint } = await paddock.addApiKey({ label, apiKey, baseUrl, model, dialect, capacity });
-		printLine(
-			shell.stdout,
-			`Stored as ${label} (fingerprint ${fingerprint}). Use it: --endpoint cred:${label}`,
-		);
+		const pool = args.text("pool");
+		saySo(shell, await paddock.addApiKey({ label, apiKey, baseUrl, model, dialect, capacity, pool }));
 		return 0;
 	},
 };
@@ -102,6 +104,44 @@ const remove: Command = {
 	},
 };
 
+const verify: Command = {
+	name: "credentials verify",
+	operands: "[<label>…]",
+	summary: "ask the provider whether a credential is good",
+	details: `One small question with it, whose answer only a model knows; a login's tokens are refreshed for that if need be, and
+stored first. The verdict: alive, dead (refused for good), limited (refused for now), or unknown: an outage is not death.`,
+	options: { all: { help: "every credential here; those in use are passed over" }, ...JSON_OPTION },
+	examples: [{ line: "paddock credentials verify --all", says: "exit code 1 when one is dead" }],
+	async run(args, shell) {
+		await using paddock = await openStore(shell);
+		const labels = args.has("all") ? (await paddock.credentials()).map(({ label }) => label) : args.operands;
+		if (labels.length === 0 && !args.has("all"))
+			throw new UsageError("Which credentials? Name their labels, or give --all.", "bad_option");
+		const states: string[] = [];
+		for (const label of labels) states.push(await verifyOne(label, paddock, args, shell));
+		return states.includes("dead") ? 1 : 0;
+	},
+};
+
+const purge: Command = {
+	name: "credentials purge",
+	operands: "",
+	summary: "forget every dead credential, or all of a pool",
+	options: {
+		pool: { value: "<name>", help: "all of this pool, whatever their state" },
+		force: { help: "also those in use: their holders lose them" },
+	},
+	examples: [{ line: "paddock credentials purge", says: "what no provider takes any more is forgotten" }],
+	async run(args, shell) {
+		await using paddock = await openStore(shell);
+		const options = { pool: args.text("pool"), force: args.has("force") };
+		const { removed, inUse } = await paddock.purgeCredentials(options);
+		printLine(shell.stdout, removed.length === 0 ? "Nothing to forget." : `Deleted ${removed.join(", ")}.`);
+		if (inUse.length > 0) printLine(shell.stderr, `In use, and kept: ${inUse.join(", ")}.`);
+		return inUse.length > 0 ? 1 : 0;
+	},
+};
+
 const rotateKey: Command = {
 	name: "credentials rotate-key",
 	operands: "",
@@ -118,16 +158,23 @@ again. When this was interrupted, run it again.`,
 	},
 };
 
-export const credentialCommands: readonly Command[] = [list, add, show, remove, rotateKey];
+export const credentialCommands: readonly Command[] = [
+	...[list, add, captureCommand, show, verify, remove, purge, rotateKey],
+];
 
-function openStore(shell: Shell): Promise<Paddock> {
-	return openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
-}
-
-function onlyLabel(args: Arguments): string {
-	const [label, ...rest] = args.operands;
-	if (label !== undefined && rest.length === 0) return label;
-	throw new UsageError("Which credential? Name one label.", "bad_option");
+async function verifyOne(label: string, paddock: Paddock, args: Arguments, shell: Shell): Promise<string> {
+	try {
+		const credential = await paddock.verifyCredential(label);
+		if (credential === null) throw unknown(label);
+		const { state, reason } = credential;
+		const words = `${label}: ${state}${reason === null ? "" : ` (${reason})`}`;
+		printLine(shell.stdout, args.has("json") ? JSON.stringify(credential) : words);
+		return state;
+	} catch (error) {
+		if (!args.has("all") || !(error instanceof UsageError) || error.code !== "credential_held") throw error;
+		printLine(shell.stderr, `${label}: in use`);
+		return "held";
+	}
 }
 
 function unknown(label: string): UsageError {
@@ -138,11 +185,11 @@ function unknown(label: string): UsageError {
 }
 
 function tableOf(credentials: readonly Credential[]): string[] {
-	const titles = ["label", "kind", "endpoint", "model", "state", "in use", "last used"];
+	const titles = ["label", "kind", "pool", "endpoint", "model", "state", "in use", "last used"];
 	return layOut(
 		titles.map((title) => ({ title })),
-		credentials.map(({ label, kind, endpoint, state, holders, capacity, lastUsedAt }) => [
-			...[label, kind, endpoint?.baseUrl ?? "-", endpoint?.model ?? "-", state],
+		credentials.map(({ label, kind, pool, endpoint, state, holders, capacity, lastUsedAt }) => [
+			...[label, kind, pool ?? "-", endpoint?.baseUrl ?? "-", endpoint?.model ?? "-", state],
 			`${holders.length} of ${capacity}`,
 			lastUsedAt === null ? "never" : showTime(lastUsedAt),
 		]),

@@ -3,9 +3,13 @@ import { answerPermission, answerQuestion, interruptRollout, sendMessage } from 
 import {
 	type ApiKeyCreate,
 	addCredential,
+	addLogin,
 	getCredential,
+	type LoginCreate,
 	listCredentials,
+	purgeCredentials,
 	removeCredential,
+	verifyCredential,
 } from "../api/credentials.ts";
 import {
 	abortBatch,
@@ -203,6 +207,10 @@ function credentials(options: ClientOptions) {
 		credentials: () => callRoute(options, listCredentials),
 		credential: (label: string) => callRoute(options, getCredential, { params: { label } }),
 		addApiKey: (body: z.input<typeof ApiKeyCreate>) => callRoute(options, addCredential, { body }),
+		addLogin: (body: z.input<typeof LoginCreate>) => callRoute(options, addLogin, { body }),
+		verifyCredential: (label: string) => callRoute(options, verifyCredential, { params: { label } }),
+		purgeCredentials: (body: { pool?: string; force?: boolean } = {}) =>
+			callRoute(options, purgeCredentials, { body }),
 		removeCredential: (label: string, force = false) =>
 			callRoute(options, removeCredential, { params: { label }, query: { force: force ? "true" : "false" } }),
 	};

@@ -63,13 +63,19 @@ const ENTRIES: readonly Entry[] = [
 
 export const ENDPOINT_NAMES: readonly string[] = [...ENTRIES.map((entry) => entry.name), SCRIPTED];
 
-/** `cred:<label>` is an endpoint whose key is a stored credential. */
-const CREDENTIAL = /^cred:(.+)$/;
+/** An endpoint whose key is a stored credential: one by its label, any one of a pool, or whichever the resolver names. */
+const STORED = /^(cred|pool|resolve):(.+)$/;
 
-/** The credential that the endpoint asks for, if it asks for one. It brings its own address and key. */
-export function credentialOf(spec: EndpointSpec): string | null {
-	const label = spec.type === "named" ? CREDENTIAL.exec(spec.name)?.[1] : undefined;
-	if (label === undefined || spec.type !== "named") return null;
+/** Which credential an endpoint asks for. */
+export interface CredentialAsk {
+	type: "cred" | "pool" | "resolve";
+	name: string;
+}
+
+/** Null when it asks for none. A credential brings its own address and key. */
+export function credentialOf(spec: EndpointSpec): CredentialAsk | null {
+	const [, type, name] = (spec.type === "named" && STORED.exec(spec.name)) || [];
+	if (type === undefined || spec.type !== "named") return null;
 	for (const [argument, value] of [
 		["base_url", spec.baseUrl],
 		["api_key", spec.apiKey],
@@ -79,15 +85,11 @@ export function credentialOf(spec: EndpointSpec): string | null {
 				`endpoint "${spec.name}" is a stored credential: leave out ${argument}`,
 				"endpoint_conflict",
 			);
-	return label;
+	return { type: type as CredentialAsk["type"], name: name! };
 }
 
-/** A stored API key as an endpoint; what the caller says of the model goes before what is stored. */
-export function resolveCredential(
-	spec: NamedSpec,
-	{ label, endpoint }: Credential,
-	secret: string,
-): Endpoint {
+/** A stored credential as an endpoint; what the caller says of the model goes before what is stored. */
+export function resolveCredential(spec: NamedSpec, { label, endpoint }: Credential, key: string): Endpoint {
 	if (endpoint === null)
 		throw new UsageError(
 			`the credential ${label} is a login of the agent's own: no endpoint can carry it`,
@@ -97,7 +99,7 @@ export function resolveCredential(
 		name: spec.name,
 		baseUrl: normaliseBaseUrl(endpoint.baseUrl, "base_url"),
 		model: present(spec.model) ?? endpoint.model,
-		apiKey: checkedKey(secret, "the stored key")!,
+		apiKey: checkedKey(key, "the stored key")!,
 		dialect: spec.dialect ?? endpoint.dialect,
 		logprobsMode: spec.logprobsMode,
 		disableThinking: false,
@@ -288,7 +290,7 @@ function findEntry(name: string): Entry {
 	const entry = ENTRIES.find((candidate) => candidate.name === name);
 	if (entry !== undefined) return entry;
 	throw new UsageError(
-		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog: use one of ${ENDPOINT_NAMES.join(", ")} or cred:<label>, or pass base_url, api_key and model`,
+		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog: use one of ${ENDPOINT_NAMES.join(", ")} cred:<label> or pool:<name>, or pass base_url, api_key and model`,
 		"unknown_endpoint",
 	);
 }

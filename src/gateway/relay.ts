@@ -3,6 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { toCallSummary } from "../model/call.ts";
+import type { Endpoint } from "../model/endpoint.ts";
 import type { Origin } from "./agent-side/purpose.ts";
 import type { AgentReply } from "./agent-side/reply.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./call-ending.ts";
@@ -68,6 +69,8 @@ export async function relay(
 		draft,
 		waitedMs: 0,
 		clippedByBudget: false,
+		key: tap.options.endpoint.apiKey,
+		refusedKey: null,
 	};
 	const { endpoint, sampling } = tap.options;
 	const logprobsMode = draft.captures ? parts.engines.logprobsMode(endpoint, sampling) : null;
@@ -95,6 +98,10 @@ interface Call {
 	draft: CallDraft;
 	waitedMs: number;
 	clippedByBudget: boolean;
+	/** What the last attempt was made with. */
+	key: string | undefined;
+	/** A login's token that the engine did not take. */
+	refusedKey: string | null;
 }
 
 /** Tries until there is an answer, or no hope. */
@@ -106,15 +113,22 @@ async function converse(call: Call): Promise<Ending> {
 			return { complete: true, error: null, deliver };
 		} catch (error) {
 			if (call.flight.signal.aborted) return cutEnding(call.flight, call.reply);
-			const { apiKey } = call.tap.options.endpoint;
-			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(apiKey);
+			const fault = faultOfError(error, call.draft.upstreamStatus !== null)?.without(call.key);
 			if (!fault) return bugEnding(call.request.protocol, call.reply, error, call.parts.log);
+			if (!call.reply.hasSpoken && canRenewKey(call, fault)) continue;
 			if (!call.reply.hasSpoken && call.tap.seam.giveUp(call.draft, fault)) continue;
 			if (!call.reply.hasSpoken && (await inquire(call, fault))) continue;
 			const ending = await answerTo(call, fault);
 			if (ending) return ending;
 		}
 	}
+}
+
+/** A login's token may be taken back before its time: once in each call another is tried. */
+function canRenewKey(call: Call, { status }: UpstreamFault): boolean {
+	if (status !== 401 || !call.tap.options.endpoint.tokens || call.refusedKey !== null) return false;
+	call.refusedKey = call.key ?? null;
+	return true;
 }
 
 /** Others learn with us, so the engine is asked in our own words: a box must not teach them. */
@@ -138,6 +152,7 @@ function recovered({ tap, request }: Call): void {
 /** One request to the engine. Returns how to let the agent have the end of the answer. */
 async function attempt(call: Call): Promise<() => void> {
 	const { request, tap, parts, draft, reply } = call;
+	const endpoint = await withKey(call);
 	// Only until the request is on its way: the answer takes as long as it takes.
 	using _turn = await parts.turns.take(request.bytes);
 	const patched: Patched = patchRequest(toPatchInput(call, request.body));
@@ -156,12 +171,19 @@ async function attempt(call: Call): Promise<() => void> {
 		patched: prompt === null ? patched : { ...patched, body: { ...patched.body, ...prompt } },
 		answer: draft.answer,
 		reply,
-		endpoint: tap.options.endpoint,
+		endpoint,
 		forwarded: toForwarded(request.headers),
 		dispatcher: parts.dispatcher,
 		limits: parts.limits,
 		signal: call.flight.signal,
 	});
+}
+
+async function withKey(call: Call): Promise<Endpoint> {
+	const { endpoint } = call.tap.options;
+	if (!endpoint.tokens) return endpoint;
+	call.key = await endpoint.tokens.fresh(call.refusedKey);
+	return { ...endpoint, apiKey: call.key };
 }
 
 function toPatchInput({ request, tap, reservation, parts, draft }: Call, body: JsonObject): PatchInput {

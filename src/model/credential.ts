@@ -7,6 +7,23 @@ export const CredentialLabel = z
 	.regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, "small letters, digits, dots, _ and -, at most 63")
 	.meta({ id: "CredentialLabel" });
 
+/** What a look at a credential says. An outage is not death: then nobody knows. */
+export const CredentialState = z
+	.enum(["unknown", "alive", "limited", "dead"])
+	.meta({ id: "CredentialState" })
+	.describe("What its provider said last: dead is refused for good, limited for now");
+export type CredentialState = z.infer<typeof CredentialState>;
+
+/** How the tokens of a login are refreshed: RFC 6749, section 6. */
+export const LoginTerms = z
+	.object({
+		provider: z.string().describe("Its entry in the agent's auth.json"),
+		tokenUrl: z.string().describe("The provider's token endpoint"),
+		clientId: z.string().nullable().describe("Who the provider knows us as, if it wants to know"),
+	})
+	.meta({ id: "LoginTerms" });
+export type LoginTerms = z.infer<typeof LoginTerms>;
+
 /** What is known of a stored credential; never the secret itself. */
 export const Credential = z
 	.object({
@@ -17,8 +34,11 @@ export const Credential = z
 			.object({ baseUrl: z.string(), model: z.string(), dialect: DialectName })
 			.nullable()
 			.describe("Where an API key is good, and for which model unless a rollout names another"),
+		login: LoginTerms.nullable().describe("Where a login's tokens are refreshed; null for an API key"),
+		pool: CredentialLabel.nullable().describe("Its pool: rollouts may ask for any one of it"),
 		capacity: z.int().min(1).describe("How many may hold it at once"),
-		state: z.enum(["unknown", "alive", "limited", "dead"]),
+		state: CredentialState,
+		reason: z.string().nullable().describe("What the last look at it said, when it was not alive"),
 		fingerprint: z.string().describe("Tells two secrets apart, and nothing about them"),
 		version: z.int().describe("Grows with each secret that is saved"),
 		createdAt: z.number(),

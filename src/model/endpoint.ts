@@ -61,6 +61,12 @@ export function modelOf(endpoint: EndpointSpec): string {
 	return endpoint.model;
 }
 
+/** A key that changes while calls go on. */
+export interface AccessTokens {
+	/** The one for the next call: another than the one that was refused, if one was. */
+	fresh(refused?: string | null): Promise<string>;
+}
+
 /** A resolved endpoint: holds the real key, exists only in memory, is never stored nor printed. */
 export interface Endpoint {
 	name: string;
@@ -68,6 +74,8 @@ export interface Endpoint {
 	baseUrl: string;
 	model: string;
 	apiKey?: string | undefined;
+	/** For a login: `apiKey` is what it was in the beginning, calls ask for the one of now. */
+	tokens?: AccessTokens | undefined;
 	dialect: DialectName;
 	logprobsMode?: LogprobsMode | undefined;
 	weightVersion?: string | undefined;

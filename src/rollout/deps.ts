@@ -1,4 +1,5 @@
 import type { Agent } from "../agent/agent.ts";
+import type { Refresher } from "../credential/refresher/refresher.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { PolicyServer } from "../policy/policy.ts";
 import type { Backend } from "../sandbox/sandbox.ts";
@@ -15,6 +16,8 @@ export interface Deps {
 	policies: PolicyServer;
 	boxes: ReadyBoxes;
 	verify: Verify;
+	/** Refreshes the logins that rollouts hold. */
+	refresher: Refresher;
 	/** At most so many agents work against one endpoint at a time. */
 	endpointSlots: Turnstiles;
 	/** The most that the trace of one rollout may take on disk. */

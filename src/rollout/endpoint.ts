@@ -1,6 +1,15 @@
-import { holdCredential } from "../credential/hold.ts";
+import { type HeldCredential, holdCredential } from "../credential/hold.ts";
+import { holdFromPool } from "../credential/pool.ts";
+import { resolveBy } from "../credential/resolver.ts";
+import { LoginTokens } from "../credential/tokens.ts";
 import { RolloutError, UsageError } from "../errors.ts";
-import { credentialOf, type NamedSpec, resolveCredential, resolveEndpoint } from "../gateway/catalog.ts";
+import {
+	type CredentialAsk,
+	credentialOf,
+	type NamedSpec,
+	resolveCredential,
+	resolveEndpoint,
+} from "../gateway/catalog.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Rollout } from "../model/rollout.ts";
@@ -19,8 +28,8 @@ export async function castEndpoint(rollout: Rollout, deps: Deps): Promise<CastEn
 	const spec = rollout.request.endpoint;
 	if (spec.type === "policy") return await castPolicy(spec.policy, spec.trace, rollout, deps);
 	try {
-		const label = credentialOf(spec);
-		if (label !== null) return await castCredential(label, spec as NamedSpec, rollout, deps);
+		const ask = credentialOf(spec);
+		if (ask !== null) return await castCredential(ask, spec as NamedSpec, rollout, deps);
 		const apiKey = await deps.store.secret(rollout.id);
 		const endpoint = resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
 		if (endpoint === "policy") return await castPolicy("scripted", undefined, rollout, deps);
@@ -30,25 +39,48 @@ export async function castEndpoint(rollout: Rollout, deps: Deps): Promise<CastEn
 		// Others are using it just now; later there may be room.
 		if (error.code === "credential_held")
 			throw new RolloutError("provider", error.code, error.message, { cause: error, retryable: true });
+		if (error.code === "credential_unresolved" || error.code === "credential_dead")
+			throw new RolloutError("provider", error.code, error.message, { cause: error });
 		throw new RolloutError("provider", "endpoint_not_configured", error.message, { cause: error });
 	}
 }
 
-/** The key stays on this side: the box gets a key of the gateway's, as for any endpoint. */
+/** Key and tokens stay on this side: the box gets a key of the gateway's, as for any endpoint. */
 async function castCredential(
-	label: string,
+	ask: CredentialAsk,
 	spec: NamedSpec,
 	rollout: Rollout,
 	deps: Deps,
 ): Promise<CastEndpoint> {
-	const held = await holdCredential(deps.store.credentials, label, `${rollout.id} ${rollout.attempt}`);
-	try {
-		const endpoint = resolveCredential(spec, held.hold.credential, held.hold.secret);
-		return { endpoint, lost: held.lost, [Symbol.asyncDispose]: () => held[Symbol.asyncDispose]() };
-	} catch (error) {
-		await held[Symbol.asyncDispose]();
-		throw error;
+	const { credentials } = deps.store;
+	await using stack = new AsyncDisposableStack();
+	const held = stack.use(await hold(ask, rollout, deps));
+	const { credential, secret } = held.hold;
+	let endpoint: Endpoint;
+	if (credential.login === null) endpoint = resolveCredential(spec, credential, secret);
+	else {
+		const tokens = stack.use(new LoginTokens(credentials, held, deps.refresher));
+		endpoint = { ...resolveCredential(spec, credential, await tokens.fresh()), tokens };
 	}
+	const owned = stack.move();
+	return { endpoint, lost: held.lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function hold(ask: CredentialAsk, rollout: Rollout, deps: Deps): Promise<HeldCredential> {
+	const { credentials } = deps.store;
+	const user = `${rollout.id} ${rollout.attempt}`;
+	const { type, name } = ask.type === "resolve" ? await resolve(ask.name, rollout, deps) : ask;
+	if (type === "pool") return await holdFromPool(credentials, name, user);
+	return await holdCredential(credentials, name, user);
+}
+
+async function resolve(ask: string, rollout: Rollout, deps: Deps): Promise<CredentialAsk> {
+	const { task, labels } = rollout.request;
+	const resolver = deps.env.PADDOCK_CREDENTIAL_RESOLVER;
+	if (!resolver)
+		throw new UsageError("PADDOCK_CREDENTIAL_RESOLVER is not set where this runs", "credential_unresolved");
+	const question = { ask, rolloutId: rollout.id, attempt: rollout.attempt, taskId: task.id, labels };
+	return credentialOf({ type: "named", name: await resolveBy(resolver, question) })!;
 }
 
 async function castPolicy(policy: string, trace: string | undefined, rollout: Rollout, deps: Deps) {

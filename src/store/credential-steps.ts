@@ -1,4 +1,4 @@
-import type { Credential } from "../model/credential.ts";
+import type { Credential, CredentialState } from "../model/credential.ts";
 
 /** The right to use a credential, until it expires. A higher fence is a later one; a writer with an older one is refused. */
 export interface HoldRecord {
@@ -9,6 +9,8 @@ export interface HoldRecord {
 
 /** All that is kept of a credential in clear; both databases keep it as JSON. */
 export interface CredentialRecord extends Omit<Credential, "id" | "label" | "holders"> {
+	/** Doubtful refusals in a row. */
+	doubts: number;
 	/** Of the last hold that was given. */
 	fence: number;
 	holds: HoldRecord[];
@@ -21,13 +23,25 @@ export interface CredentialRow {
 	sealed: Uint8Array;
 }
 
+/** What a provider said of a credential. */
+export interface Judgement {
+	state: CredentialState;
+	reason: string | null;
+	/** It sounded like a refusal, but something on the way may have said it; the third in a row is one. */
+	isDoubtful: boolean;
+}
+
+const DOUBTS_TO_DEATH = 3;
+
 /** What may be done to a credential, as plain data: it travels to the thread that writes. */
 export type CredentialStep =
 	| { type: "add"; row: CredentialRow }
-	| { type: "acquire"; holder: string; ttlMs: number }
-	| { type: "renew"; holder: string; fence: number; ttlMs: number }
+	| { type: "acquire"; holder: string; ttlMs: number; evenDead: boolean }
+	| { type: "look"; holder: string; fence: number }
+	| { type: "renew"; holder: string; fence: number; ttlMs: number; exact: boolean }
 	| { type: "release"; holder: string; fence: number }
 	| { type: "save"; holder: string; fence: number; version: number; sealed: Uint8Array; fingerprint: string }
+	| ({ type: "judge"; fence: number } & Judgement)
 	| { type: "remove"; force: boolean };
 
 /** Why nothing was done. */
@@ -42,13 +56,17 @@ export function decide(row: CredentialRow | null, step: CredentialStep, now: num
 	if (!row) return { refused: "unknown" };
 	switch (step.type) {
 		case "acquire":
-			return acquire(row, step.holder, now, step.ttlMs);
+			return acquire(row, step, now);
+		case "look":
+			return changeHold(row, step, (hold) => [hold]);
 		case "renew":
-			return changeHold(row, step, (hold) => [{ ...hold, expiresAt: now + step.ttlMs }]);
+			return changeHold(row, step, (hold) => [{ ...hold, expiresAt: extended(hold, step, now) }]);
 		case "release":
 			return changeHold(row, step, () => []);
 		case "save":
 			return save(row, step, now);
+		case "judge":
+			return judge(row, step, now);
 		case "remove":
 			return !step.force && living(row, now).length > 0 ? { refused: "held" } : { row: null };
 	}
@@ -58,15 +76,28 @@ export function living({ record }: CredentialRow, now: number): HoldRecord[] {
 	return record.holds.filter((hold) => hold.expiresAt > now);
 }
 
-function acquire(row: CredentialRow, holder: string, now: number, ttlMs: number): CredentialDecision {
+function acquire(
+	row: CredentialRow,
+	{ holder, ttlMs, evenDead }: Extract<CredentialStep, { type: "acquire" }>,
+	now: number,
+): CredentialDecision {
 	const { record } = row;
-	if (record.state === "dead") return { refused: "dead" };
+	if (record.state === "dead" && !evenDead) return { refused: "dead" };
 	// Expired holds end here and not before: until somebody takes its place, a late holder may still renew.
 	const others = living(row, now).filter((hold) => hold.holder !== holder);
 	if (others.length >= record.capacity) return { refused: "held" };
 	const fence = record.fence + 1;
 	const holds = [...others, { holder, fence, expiresAt: now + ttlMs }];
 	return { row: { ...row, record: { ...record, fence, holds, lastUsedAt: now } } };
+}
+
+/** A refresh makes a hold long; the heartbeat that comes meanwhile must not make it short again. */
+function extended(
+	hold: HoldRecord,
+	{ ttlMs, exact }: { ttlMs: number; exact: boolean },
+	now: number,
+): number {
+	return exact ? now + ttlMs : Math.max(hold.expiresAt, now + ttlMs);
 }
 
 function changeHold(
@@ -92,6 +123,19 @@ function save(
 	const { fingerprint } = step;
 	const saved = { ...record, version: record.version + 1, fingerprint, updatedAt: now };
 	return { row: { ...row, record: saved, sealed: step.sealed } };
+}
+
+/** A verdict of an older hold is no news: since then another may have saved new tokens. */
+function judge(
+	row: CredentialRow,
+	{ fence, state, reason, isDoubtful }: Extract<CredentialStep, { type: "judge" }>,
+	now: number,
+): CredentialDecision {
+	const { record } = row;
+	if (record.fence !== fence && record.capacity === 1) return { refused: "lost" };
+	const doubts = isDoubtful ? record.doubts + 1 : 0;
+	const judged = { state: doubts >= DOUBTS_TO_DEATH ? ("dead" as const) : state, reason, doubts };
+	return { row: { ...row, record: { ...record, ...judged, lastVerifiedAt: now } } };
 }
 
 function isHeld({ record }: CredentialRow, holder: string, fence: number): boolean {

@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.ts";
+import { learnSecret } from "../log.ts";
 import type { Credential } from "../model/credential.ts";
 import { newId } from "../model/id.ts";
 import type {
@@ -6,13 +7,24 @@ import type {
 	CredentialRefusal,
 	CredentialRow,
 	CredentialStep,
+	Judgement,
 } from "./credential-steps.ts";
 import type { Database } from "./database.ts";
 import type { SealingKey } from "./vault/seal.ts";
+import type { SeenVersions } from "./vault/seen.ts";
 import type { Vault } from "./vault/vault.ts";
 
 export interface NewCredential extends Pick<Credential, "label" | "kind" | "endpoint" | "capacity"> {
 	secret: string;
+	login?: Credential["login"];
+	pool?: Credential["pool"];
+}
+
+/** Names a hold to whoever may look it up: a refresh is finished by another process than its holder's. */
+export interface Claim {
+	label: string;
+	holder: string;
+	fence: number;
 }
 
 /** A credential in the hands of one holder, with its secret as it was when it was taken. */
@@ -27,19 +39,22 @@ export interface Hold {
 export class Credentials {
 	readonly #database: Database;
 	readonly #vault: Vault;
+	readonly #seen: SeenVersions;
 
-	constructor(database: Database, vault: Vault) {
+	constructor(database: Database, vault: Vault, seen: SeenVersions) {
 		this.#database = database;
 		this.#vault = vault;
+		this.#seen = seen;
 	}
 
-	async add({ label, secret, ...rest }: NewCredential): Promise<Credential> {
+	async add({ label, secret, login = null, pool = null, ...rest }: NewCredential): Promise<Credential> {
+		learnSecret(secret);
 		const id = newId("cr");
 		const key = await this.#vault.keyOf(keyName(id));
 		const at = Date.now();
 		const record: CredentialRecord = {
 			...rest,
-			...{ state: "unknown", version: 1, fence: 0, holds: [] },
+			...{ login, pool, state: "unknown", reason: null, doubts: 0, version: 1, fence: 0, holds: [] },
 			...{ createdAt: at, updatedAt: at, lastUsedAt: null, lastVerifiedAt: null },
 			fingerprint: fingerprintOf(key, secret),
 		};
@@ -64,6 +79,7 @@ export class Credentials {
 
 	/** False when there is none. One that is held is refused unless forced; its holder then can save nothing more. */
 	async remove(label: string, options: { force: boolean }): Promise<boolean> {
+		const { id } = (await this.find(label)) ?? {};
 		const removed = await this.#change(label, { type: "remove", ...options });
 		if (removed === "held") {
 			throw new UsageError(
@@ -71,33 +87,47 @@ export class Credentials {
 				"credential_held",
 			);
 		}
+		if (id !== undefined) await this.#seen.forget(id);
 		return removed !== "unknown";
 	}
 
-	/** Takes it for `ttlMs`; renew it before they are over. */
-	async acquire(label: string, holder: string, ttlMs: number): Promise<Hold> {
-		const taken = await this.#change(label, { type: "acquire", holder, ttlMs });
+	/** Takes it for `ttlMs`; renew it before they are over. One that is dead is given only to who wants to look at it. */
+	async acquire(
+		label: string,
+		holder: string,
+		ttlMs: number,
+		{ evenDead = false }: { evenDead?: boolean } = {},
+	): Promise<Hold> {
+		const taken = await this.#change(label, { type: "acquire", holder, ttlMs, evenDead });
 		if (typeof taken === "string") throw new UsageError(...refusalOf(label, taken));
-		const { id, record, sealed } = taken.row;
+		const { fence } = taken.row.record;
 		try {
-			const secret = (await this.#vault.keyOf(keyName(id))).open(sealed, contextOf(id, record.version));
-			return {
-				credential: toCredential(taken.row),
-				holder,
-				fence: record.fence,
-				secret: secret.toString("utf8"),
-			};
+			return await this.#open(taken.row, { label, holder, fence });
 		} catch (error) {
-			await this.#change(label, { type: "release", holder, fence: record.fence });
+			await this.#change(label, { type: "release", holder, fence });
 			throw error;
 		}
 	}
 
-	/** False when another has taken it: then the caller must stop using it. */
-	async renew({ credential, holder, fence }: Hold, ttlMs: number): Promise<boolean> {
-		return (
-			typeof (await this.#change(credential.label, { type: "renew", holder, fence, ttlMs })) !== "string"
-		);
+	/** The hold with what is stored now; null when it is another's. */
+	async look({ label, holder, fence }: Claim): Promise<Hold | null> {
+		const found = await this.#change(label, { type: "look", holder, fence });
+		return typeof found === "string" ? null : await this.#open(found.row, { label, holder, fence });
+	}
+
+	/** Notes what its provider says of it. Whoever no longer holds it has nothing to say. */
+	async judge({ credential, fence }: Pick<Hold, "credential" | "fence">, verdict: Judgement): Promise<void> {
+		await this.#change(credential.label, { type: "judge", fence, ...verdict });
+	}
+
+	/** False when another has taken it: then the caller must stop using it. It never ends sooner for it, unless `exact`. */
+	async renew(
+		{ credential, holder, fence }: Hold,
+		ttlMs: number,
+		{ exact = false }: { exact?: boolean } = {},
+	): Promise<boolean> {
+		const step: CredentialStep = { type: "renew", holder, fence, ttlMs, exact };
+		return typeof (await this.#change(credential.label, step)) !== "string";
 	}
 
 	async release({ credential, holder, fence }: Hold): Promise<void> {
@@ -115,7 +145,18 @@ export class Credentials {
 		const sealed = key.seal(secret, contextOf(id, version + 1));
 		const fingerprint = fingerprintOf(key, secret);
 		const saved = await this.#change(label, { type: "save", holder, fence, version, sealed, fingerprint });
-		return typeof saved === "string" ? null : { ...hold, credential: toCredential(saved.row), secret };
+		if (typeof saved === "string") return null;
+		await this.#seen.check(id, version + 1);
+		return { ...hold, credential: toCredential(saved.row), secret };
+	}
+
+	async #open(row: CredentialRow, { holder, fence }: Claim): Promise<Hold> {
+		const { id, record, sealed } = row;
+		const key = await this.#vault.keyOf(keyName(id));
+		const secret = key.open(sealed, contextOf(id, record.version)).toString("utf8");
+		await this.#seen.check(id, record.version);
+		learnSecret(secret);
+		return { credential: toCredential(row), holder, fence, secret };
 	}
 
 	async #change(label: string, step: CredentialStep): Promise<{ row: CredentialRow } | CredentialRefusal> {
@@ -147,6 +188,6 @@ function refusalOf(label: string, refused: CredentialRefusal): [string, string] 
 }
 
 function toCredential({ id, label, record }: CredentialRow): Credential {
-	const { fence, holds, ...rest } = record;
+	const { fence, holds, doubts, ...rest } = record;
 	return { id, label, ...rest, holders: holds.map(({ holder, expiresAt }) => ({ holder, expiresAt })) };
 }

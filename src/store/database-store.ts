@@ -32,6 +32,7 @@ import type {
 	Submission,
 } from "./store.ts";
 import { queuedEvents, requireSame, toStored } from "./submission.ts";
+import type { SeenVersions } from "./vault/seen.ts";
 import type { Vault } from "./vault/vault.ts";
 
 /** The store, whatever database it rests on. */
@@ -45,12 +46,18 @@ export class DatabaseStore implements Store {
 	readonly #blobs: AttemptBlobs;
 	#closing: Promise<void> | null = null;
 
-	constructor(parts: { database: Database; announcer: Announcer; vault: Vault; bytes: Bytes }) {
+	constructor(parts: {
+		database: Database;
+		announcer: Announcer;
+		vault: Vault;
+		seen: SeenVersions;
+		bytes: Bytes;
+	}) {
 		this.#database = parts.database;
 		this.#reads = new Reads(parts.database.sql);
 		this.#announcer = parts.announcer;
 		this.#vault = parts.vault;
-		this.credentials = new Credentials(parts.database, parts.vault);
+		this.credentials = new Credentials(parts.database, parts.vault, parts.seen);
 		this.#bytes = parts.bytes;
 		this.#blobs = new AttemptBlobs(parts.bytes, (id) => this.#reads.attempt(id));
 	}

@@ -27,7 +27,7 @@ export function submitting(config: Config, store: Store, queue: Queue, admission
 		async submit(request, { n = 1, group = n > 1, idempotencyKey } = {}) {
 			requireModest([request], n);
 			requireAcceptable(request, config);
-			await requireCredentials([request], store);
+			await requireCredentials([request], store, config.env);
 			requireStorable(idempotencyKey, "idempotencyKey");
 			const groups = group ? [newGroup(request, n, null)] : [];
 			const rollouts = repeat(request, n, groups[0]?.id);
@@ -38,7 +38,7 @@ export function submitting(config: Config, store: Store, queue: Queue, admission
 			if (requests.length === 0) throw new UsageError("a batch needs at least one task", "empty_batch");
 			requireModest(requests, n);
 			for (const request of requests) requireAcceptable(request, config);
-			await requireCredentials(requests, store);
+			await requireCredentials(requests, store, config.env);
 			requireStorable({ labels, idempotencyKey }, "batch");
 			const batch: Batch = { id: newId("ba"), size: requests.length * n, createdAt: Date.now(), labels };
 			const groups = requests.map((request) => newGroup(request, n, batch.id));

@@ -13,7 +13,7 @@ import type {
 	ConversationState,
 	Deliverable,
 } from "../model/conversation.ts";
-import type { Credential } from "../model/credential.ts";
+import type { Credential, LoginTerms } from "../model/credential.ts";
 import type { DialectName } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutRequest } from "../model/request.ts";
@@ -172,19 +172,48 @@ export interface Keeping {
 	credentials(): Promise<Credential[]>;
 	credential(label: string): Promise<Credential | null>;
 	/** An API key, usable at once as the endpoint `cred:<label>` on every surface. */
-	addApiKey(key: {
-		label: string;
-		apiKey: string;
-		baseUrl: string;
-		model: string;
-		dialect?: DialectName | undefined;
-		/** How many rollouts may use it at once. */
-		capacity?: number | undefined;
-	}): Promise<Credential>;
+	addApiKey(key: NewEndpoint & { apiKey: string; capacity?: number | undefined }): Promise<Credential>;
+	/** A login whose tokens rotate: the gateway carries it, and one rollout uses it at a time. */
+	addLogin(login: NewEndpoint & NewLogin): Promise<Credential>;
+	/** What an agent's home holds, stored: its API key, or its login. Refused with a reason when it could not be used. */
+	capture(home: string, options: CaptureRequest): Promise<Credential>;
+	/** Asks the provider whether it is good, and refreshes its tokens for that if need be. Null when there is none. */
+	verifyCredential(label: string): Promise<Credential | null>;
 	/** False when there is none; refused while it is in use, unless forced. */
 	removeCredential(label: string, options: { force: boolean }): Promise<boolean>;
+	/** Forgets every dead one, or all of a pool; those in use stay, unless forced. */
+	purgeCredentials(options: {
+		pool?: string | undefined;
+		force: boolean;
+	}): Promise<{ removed: string[]; inUse: string[] }>;
 	/** Puts a new master key in the old one's place. */
 	rotateKey(): Promise<void>;
+}
+
+export interface NewLogin {
+	auth: { refresh: string; access: string; expires: number };
+	terms: LoginTerms;
+}
+
+export interface CaptureRequest extends Omit<NewEndpoint, "baseUrl" | "model"> {
+	/** `provider/model`; what the home's settings say, unless given. */
+	model?: string | undefined;
+	/** Where the provider's models are; what the home's settings say, unless given. */
+	baseUrl?: string | undefined;
+	/** For a login that rotates: where its tokens are refreshed. */
+	tokenUrl?: string | undefined;
+	clientId?: string | undefined;
+	plugins?: boolean | undefined;
+}
+
+/** Where a credential is good. */
+export interface NewEndpoint {
+	label: string;
+	baseUrl: string;
+	model: string;
+	dialect?: DialectName | undefined;
+	/** Its pool, for rollouts that take any one of it. */
+	pool?: string | undefined;
 }
 
 /** Who runs agents, and with what. */

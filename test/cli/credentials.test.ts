@@ -1,8 +1,9 @@
-import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { main } from "../../src/cli/cli.ts";
+import { openOauthProvider } from "../fakes/oauth-provider.ts";
 import { filesHolding } from "../fixtures/evidence.ts";
 import { RecordedShell } from "./shell.ts";
 
@@ -32,7 +33,7 @@ test("an API key comes in by standard input, is listed and shown without it, and
 		),
 	});
 	expect((await ask(["list"])).said).toMatch(
-		/team +api-key +https:\/\/api\.openai\.com\/v1 +gpt-4o-mini +unknown +0 of 2 +never/,
+		/team +api-key +- +https:\/\/api\.openai\.com\/v1 +gpt-4o-mini +unknown +0 of 2 +never/,
 	);
 	expect(JSON.parse((await ask(["show", "team"])).said)).toMatchObject({ label: "team", holders: [] });
 	expect(await ask(ADD, CANARY)).toMatchObject({ code: 2, said: expect.stringContaining("already") });
@@ -67,4 +68,70 @@ test("a label, an address and a model have to be given, and be right", async () 
 	expect((await ask(["add", "team", "--base-url", "ftp://x", "--model", "m"], CANARY)).said).toContain(
 		"http",
 	);
+});
+
+const AUTH = ".local/share/opencode/auth.json";
+
+async function agentHome(auth: object): Promise<string> {
+	const folder = await mkdtemp(join(tmpdir(), "paddock-agent-home-"));
+	await mkdir(dirname(join(folder, AUTH)), { recursive: true });
+	await writeFile(join(folder, AUTH), JSON.stringify(auth));
+	return folder;
+}
+
+test("a login is captured from a home or made in a throwaway one, verified, pooled and purged", async () => {
+	await using provider = await openOauthProvider();
+	const where = [
+		"--model",
+		"acme/large",
+		"--base-url",
+		provider.baseUrl,
+		"--dialect",
+		"plain",
+		"--pool",
+		"team",
+	];
+	const how = ["--token-url", provider.tokenUrl, "--client-id", provider.clientId];
+	const auth = JSON.parse(String(provider.login("acme").get(AUTH)));
+	const from = await agentHome(auth);
+
+	const lacking = await ask(["capture", "ada", "--from", from, ...where]);
+	expect(lacking).toMatchObject({ code: 2, said: expect.stringContaining("--token-url") });
+	const captured = await ask(["capture", "ada", "--from", from, ...where, ...how]);
+	expect(captured).toMatchObject({ code: 0, said: expect.stringContaining("--endpoint pool:team") });
+	await rm(from, { recursive: true });
+
+	const program = join(home, "log-in");
+	const token = JSON.stringify(JSON.parse(String(provider.login("acme").get(AUTH))));
+	const steps = [
+		`mkdir -p "$HOME/${dirname(AUTH)}"`,
+		`cat > "$HOME/${AUTH}" <<'E'`,
+		token,
+		"E",
+		`echo "$HOME" > ${home}/where`,
+	];
+	await writeFile(program, ["#!/bin/sh", ...steps, ""].join("\n"), { mode: 0o700 });
+	expect(await ask(["capture", "ben", "--login", program, ...where, ...how])).toMatchObject({ code: 0 });
+	const throwaway = (await readFile(join(home, "where"), "utf8")).trim();
+	await expect(stat(throwaway)).rejects.toMatchObject({ code: "ENOENT" });
+	await rm(program);
+
+	expect(await ask(["verify", "--all"])).toMatchObject({ code: 0, said: "ada: alive\nben: alive\n" });
+	provider.revokeAll();
+	expect(await ask(["verify", "ada"])).toMatchObject({ code: 1, said: expect.stringContaining("ada: dead") });
+	expect((await ask(["list"])).said).toMatch(/ada +login +team .* dead /);
+	expect(await ask(["purge"])).toMatchObject({ code: 0, said: "Deleted ada.\n" });
+	expect(await ask(["purge", "--pool", "team"])).toMatchObject({ code: 0, said: "Deleted ben.\n" });
+	expect(await ask(["purge"])).toMatchObject({ code: 0, said: "Nothing to forget.\n" });
+	for (const text of ["refresh-", "access-"]) expect(await filesHolding(home, text)).toEqual([]);
+});
+
+test("a capture without a terminal, of nobody, or by a program that fails stores nothing", async () => {
+	expect((await ask(["capture", "ada"])).said).toContain("needs a terminal");
+	const from = await agentHome({});
+	expect((await ask(["capture", "ada", "--from", from])).said).toContain("nobody is logged in");
+	await rm(from, { recursive: true });
+	expect((await ask(["capture", "ada", "--login", "/bin/false"])).said).toContain("ended with 1");
+	expect((await ask(["capture", "ada", "--login", "/nowhere/at/all"])).said).toContain("cannot be started");
+	expect((await ask(["list"])).said).toContain("No credentials here");
 });

@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { AUTH_FILE } from "../../src/credential/login.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
+import { openOauthProvider } from "../fakes/oauth-provider.ts";
 import { filesHolding } from "../fixtures/evidence.ts";
 import { openTestPaddock, type TestPaddock } from "../fixtures/paddock.ts";
-import { openScriptedModel, say, task } from "../fixtures/script.ts";
+import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
 
 let station: TestPaddock;
 beforeAll(async () => {
@@ -22,6 +24,52 @@ test("a stored API key is an endpoint: the provider gets it, and nothing that is
 	expect(await paddock.credential("team")).toMatchObject({ holders: [], lastUsedAt: expect.any(Number) });
 	expect(JSON.stringify([result, await paddock.credentials()])).not.toContain(canary);
 	expect(await filesHolding(station.home, canary)).toEqual([]);
+});
+
+test("a login is carried by the gateway: its tokens rotate while the agent works, and none is in its box or on disk", async () => {
+	const look =
+		"env; cat ~/.local/share/opencode/auth.json; find / -name auth.json -not -path '/proc/*' 2>/dev/null";
+	await using model = await openScriptedModel([bash(look), bash("echo again"), say("done")], {
+		apiKey: "sk-behind",
+	});
+	await using provider = await openOauthProvider({ callsPerToken: 1, models: model.endpoint });
+	const { baseUrl, tokenUrl, clientId } = provider;
+	const auth = JSON.parse(String(provider.login("acme").get(AUTH_FILE))).acme;
+	const { paddock } = station;
+	const terms = { provider: "acme", tokenUrl, clientId };
+	const place = {
+		label: "ada",
+		pool: "team",
+		baseUrl,
+		model: model.endpoint.model,
+		dialect: "vllm",
+	} as const;
+	await paddock.addLogin({ ...place, auth, terms });
+	const result = await station.run({ task: task(), endpoint: { type: "named", name: "pool:team" } });
+	expect(result).toMatchObject({ outcome: "completed", failure: null });
+	expect(result.proxy_turns.length).toBeGreaterThanOrEqual(3);
+	expect(provider).toMatchObject({ reuses: 0, overlaps: 0 });
+	expect(provider.rotations).toBeGreaterThanOrEqual(2);
+	expect(await paddock.credential("ada")).toMatchObject({ holders: [], version: provider.rotations + 1 });
+	expect(JSON.stringify(result)).not.toMatch(/refresh-[0-9a-f]{32}|access-[0-9a-f]{32}/);
+	for (const kind of ["refresh-", "access-"]) expect(await filesHolding(station.home, kind)).toEqual([]);
+	provider.revokeAccess();
+	expect(await paddock.verifyCredential("ada")).toMatchObject({ state: "alive" });
+});
+
+test("a login that its provider ends while the agent works fails the rollout with that reason, and no token in it", async () => {
+	await using model = await openScriptedModel([bash("echo one"), say("done")], { apiKey: "sk-behind" });
+	await using provider = await openOauthProvider({ models: model.endpoint });
+	const { baseUrl, tokenUrl, clientId } = provider;
+	const auth = JSON.parse(String(provider.login("acme").get(AUTH_FILE))).acme;
+	const place = { label: "ended", baseUrl, model: model.endpoint.model, dialect: "plain" } as const;
+	await station.paddock.addLogin({ ...place, auth, terms: { provider: "acme", tokenUrl, clientId } });
+	provider.revokeAll();
+	const result = await station.run({ task: task(), endpoint: { type: "named", name: "cred:ended" } });
+	expect(result).toMatchObject({ outcome: "failed", failure: { code: "credential_dead", retryable: false } });
+	expect(JSON.stringify(result)).not.toMatch(/refresh-[0-9a-f]{32}|access-[0-9a-f]{32}/);
+	const again = station.run({ task: task(), endpoint: { type: "named", name: "cred:ended" } });
+	await expect(again).rejects.toMatchObject({ code: "credential_dead" });
 });
 
 test("a credential that is not there, or is told another address, is refused before anything is stored", async () => {

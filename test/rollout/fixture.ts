@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Agent, BootedAgent, Conversation, ConversationEvent, Turn } from "../../src/agent/agent.ts";
+import { openRefresher } from "../../src/credential/refresher/refresher.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import { newId } from "../../src/model/id.ts";
@@ -51,6 +52,7 @@ export async function openStage(
 	const deps: Deps = {
 		...{ store, gateway, agent, policies, verify, backend },
 		boxes: new ColdBoxes(ready),
+		refresher: stack.use(openRefresher({ type: "sqlite", home })),
 		maxTraceBytes: 1024 * 1024 * 1024,
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),
 		env: {},

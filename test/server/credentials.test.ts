@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
+import { AUTH_FILE } from "../../src/credential/login.ts";
 import { createApp } from "../../src/server/app.ts";
+import { openOauthProvider } from "../fakes/oauth-provider.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { clientOf, postJson } from "./caller.ts";
 
@@ -46,4 +48,37 @@ test("a key that is refused is not repeated in the refusal", async () => {
 		expect(await response.text()).not.toContain(CANARY);
 	}
 	expect((await client.credentials()).items).toEqual([]);
+});
+
+test("a login can be stored, verified and purged, and no answer holds a token", async () => {
+	await using provider = await openOauthProvider();
+	const entry = JSON.parse(String(provider.login("acme").get(AUTH_FILE))).acme;
+	const { type: _type, ...auth } = entry;
+	const { baseUrl, tokenUrl, clientId } = provider;
+	const place = { provider: "acme", baseUrl, tokenUrl, clientId, model: "large", dialect: "plain" } as const;
+	const added = await client.addLogin({ label: "ada", auth, pool: "team", ...place });
+	expect(added).toMatchObject({
+		kind: "login",
+		capacity: 1,
+		pool: "team",
+		login: { provider: "acme", clientId },
+	});
+	const alive = await client.verifyCredential("ada");
+	expect(alive).toMatchObject({ state: "alive", holders: [] });
+	expect(JSON.stringify([added, alive])).not.toMatch(/refresh-|access-/);
+	const abroad = { label: "ben", auth, ...place, tokenUrl: "http://auth.acme.example/token" };
+	await expect(client.addLogin(abroad)).rejects.toMatchObject({ code: "bad_token_url" });
+	expect(await client.purgeCredentials()).toEqual({ removed: [], inUse: [] });
+	const hold = await paddock.store.credentials.acquire("ada", "somebody", 60_000);
+	await expect(client.verifyCredential("ada")).rejects.toMatchObject({
+		status: 409,
+		code: "credential_held",
+	});
+	expect(await client.purgeCredentials({ pool: "team" })).toEqual({ removed: [], inUse: ["ada"] });
+	expect(await client.purgeCredentials({ pool: "team", force: true })).toEqual({
+		removed: ["ada"],
+		inUse: [],
+	});
+	expect(await paddock.store.credentials.save(hold, "late")).toBeNull();
+	await expect(client.verifyCredential("ada")).rejects.toMatchObject({ status: 404 });
 });

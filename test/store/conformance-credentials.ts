@@ -123,6 +123,67 @@ export function credentialConformance(
 			await refused();
 		});
 
+		test("a whole row that was put back to an earlier day is refused where the later one was seen", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.credentials.add(LOGIN);
+			await fixture.tamper("CREATE TABLE kept AS SELECT * FROM credentials");
+			const hold = await store.credentials.acquire("login", "one", MINUTE);
+			await store.credentials.save(hold, "newer");
+			await fixture.tamper("DELETE FROM credentials");
+			await fixture.tamper("INSERT INTO credentials SELECT * FROM kept");
+			await using other = await fixture.open();
+			await expect(other.credentials.acquire("login", "two", MINUTE)).rejects.toMatchObject({
+				code: "secret_unreadable",
+				message: expect.stringContaining("rolled back"),
+			});
+			expect((await other.credentials.find("login"))?.holders).toEqual([]);
+			await other.credentials.remove("login", { force: false });
+			await other.credentials.add(LOGIN);
+			expect((await other.credentials.acquire("login", "two", MINUTE)).secret).toBe(CANARY);
+		});
+
+		test("a heartbeat never makes a hold shorter; who made it long may make it short again", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.credentials.add(LOGIN);
+			const hold = await store.credentials.acquire("login", "one", MINUTE);
+			const end = async () => (await store.credentials.find("login"))!.holders[0]!.expiresAt;
+			const before = await end();
+			await store.credentials.renew(hold, 1);
+			expect(await end()).toBe(before);
+			await store.credentials.renew(hold, 10 * MINUTE);
+			expect(await end()).toBeGreaterThan(before);
+			await store.credentials.renew(hold, 0, { exact: true });
+			expect(await end()).toBeLessThan(before);
+			expect((await store.credentials.acquire("login", "two", MINUTE)).fence).toBe(2);
+		});
+
+		test("a verdict is its holder's: a late one changes nothing, and the third doubtful one is death", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { credentials } = store;
+			await credentials.add(LOGIN);
+			const late = await credentials.acquire("login", "late", 0);
+			const next = await credentials.acquire("login", "next", MINUTE);
+			await credentials.judge(late, { state: "dead", reason: "refused", isDoubtful: false });
+			expect((await credentials.find("login"))!.state).toBe("unknown");
+			const doubt = { state: "unknown", reason: "403", isDoubtful: true } as const;
+			for (const state of ["unknown", "unknown"]) {
+				await credentials.judge(next, doubt);
+				expect((await credentials.find("login"))!.state).toBe(state);
+			}
+			await credentials.judge(next, doubt);
+			expect(await credentials.find("login")).toMatchObject({ state: "dead", reason: "403" });
+			await credentials.release(next);
+			await expect(credentials.acquire("login", "x", MINUTE)).rejects.toMatchObject({
+				code: "credential_dead",
+			});
+			const probe = await credentials.acquire("login", "probe", MINUTE, { evenDead: true });
+			await credentials.judge(probe, { state: "alive", reason: null, isDoubtful: false });
+			expect(await credentials.find("login")).toMatchObject({ state: "alive", reason: null });
+		});
+
 		test("one in use is removed only by force, and then its holder can save nothing more", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();

@@ -37,19 +37,20 @@ export async function ask(
 	question: JsonObject,
 ): Promise<{ answer: JsonObject | null } | { fault: UpstreamFault }> {
 	const url = new URL(endpoint.baseUrl);
+	const key = endpoint.tokens ? await endpoint.tokens.fresh() : endpoint.apiKey;
 	const { statusCode, body } = await dispatcher.request({
 		origin: url.origin,
 		path: `${url.pathname.replace(/\/+$/, "")}${chat.path}`,
 		method: "POST",
 		headers: {
 			"content-type": "application/json",
-			...(endpoint.apiKey === undefined ? {} : chat.toCredentials(endpoint.apiKey, url.hostname)),
+			...(key === undefined ? {} : chat.toCredentials(key, url.hostname)),
 		},
 		body: JSON.stringify({ ...question, model: endpoint.model }),
 		signal,
 	});
 	const text = await readAtMost(body, MAX_ANSWER_BYTES);
-	if (statusCode !== 200) return { fault: faultOfStatus(statusCode, text, null).without(endpoint.apiKey) };
+	if (statusCode !== 200) return { fault: faultOfStatus(statusCode, text, null).without(key) };
 	if (question.stream === true) return { answer: null };
 	const answer: unknown = JSON.parse(text);
 	if (!isObject(answer)) throw new Error("the answer is no object");

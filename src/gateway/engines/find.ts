@@ -75,11 +75,12 @@ function dialectOf(choices: unknown): KnownDialect {
 async function ownerOf({ endpoint, dispatcher, signal }: Questioner): Promise<string | null> {
 	const url = new URL(endpoint.baseUrl);
 	try {
+		const key = endpoint.tokens ? await endpoint.tokens.fresh() : endpoint.apiKey;
 		const { statusCode, body } = await dispatcher.request({
 			origin: url.origin,
 			path: `${url.pathname.replace(/\/+$/, "")}/models`,
 			method: "GET",
-			headers: endpoint.apiKey === undefined ? {} : { authorization: `Bearer ${endpoint.apiKey}` },
+			headers: key === undefined ? {} : { authorization: `Bearer ${key}` },
 			signal: untilTimeout(LIST_MS, signal),
 		});
 		if (statusCode !== 200) {

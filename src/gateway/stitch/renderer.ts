@@ -33,7 +33,8 @@ export class Renderer {
 
 	/** The ids of a prompt, as the engine would make them itself. */
 	async render(body: JsonObject): Promise<number[]> {
-		const { baseUrl, apiKey, model } = this.#endpoint;
+		const { baseUrl, tokens, model } = this.#endpoint;
+		const apiKey = tokens ? await tokens.fresh() : this.#endpoint.apiKey;
 		const url = new URL(baseUrl);
 		const response = await this.#dispatcher.request({
 			origin: url.origin,

@@ -1,3 +1,4 @@
+import { RolloutError } from "../../errors.ts";
 import type { Failure } from "../../model/failure.ts";
 
 /** The engine, or the way to it, broke its word. Stays inside the gateway; leaves as a Failure. */
@@ -56,6 +57,9 @@ function final(code: string, message: string, status: number): UpstreamFault {
 /** A fault, or a transport error → what it means; null for anything else, which is a bug of ours. */
 export function faultOfError(error: unknown, hasAnswered: boolean): UpstreamFault | null {
 	if (error instanceof UpstreamFault) return error;
+	// The login that pays for the call has troubles of its own.
+	if (error instanceof RolloutError && error.boundary === "provider")
+		return new UpstreamFault(error.code, error.message, { retryable: error.retryable });
 	// Every error of a socket, of TLS and of undici has a code.
 	if (!(error instanceof Error) || !("code" in error) || error instanceof TypeError) return null;
 	const code = String(error.code);

@@ -3,6 +3,7 @@ import { type BytePlaces, bytePlacesFrom, openBytes } from "../bytes/places.ts";
 import { DatabaseStore } from "../database-store.ts";
 import type { Store } from "../store.ts";
 import { keyFileIn } from "../vault/key-file.ts";
+import { SeenVersions } from "../vault/seen.ts";
 import { Vault } from "../vault/vault.ts";
 import { checkSchema, connect, openPool, type PostgresOptions } from "./connection.ts";
 import { PostgresDatabase } from "./database.ts";
@@ -36,7 +37,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
 		const announcer = new Announcer();
 		const database = new PostgresDatabase(connection, pool, announcer);
 		const vault = await Vault.open(keyFileIn(options.home, options.keyFile), database.withKeys);
-		return new DatabaseStore({ database, announcer, vault, bytes });
+		return new DatabaseStore({ database, announcer, vault, seen: new SeenVersions(options.home), bytes });
 	} catch (error) {
 		await pool.end();
 		throw error;

@@ -6,6 +6,7 @@ import { FolderBytes } from "../bytes/folder-bytes.ts";
 import { DatabaseStore } from "../database-store.ts";
 import type { Store } from "../store.ts";
 import { keyFileIn } from "../vault/key-file.ts";
+import { SeenVersions } from "../vault/seen.ts";
 import { Vault } from "../vault/vault.ts";
 import { SqliteDatabase } from "./database.ts";
 
@@ -28,7 +29,7 @@ export async function openSqliteStore(options: SqliteStoreOptions): Promise<Stor
 	const database = new SqliteDatabase(file, announcer);
 	try {
 		const vault = await Vault.open(keyFileIn(home, options.keyFile), database.withKeys);
-		return new DatabaseStore({ database, announcer, vault, bytes });
+		return new DatabaseStore({ database, announcer, vault, seen: new SeenVersions(home), bytes });
 	} catch (error) {
 		await database[Symbol.asyncDispose]();
 		throw error;
