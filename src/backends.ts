@@ -1,6 +1,7 @@
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
-import { SandboxBackend } from "./model/request.ts";
+import { Hosts } from "./host/hosts.ts";
+import { SandboxBackend, SandboxName } from "./model/request.ts";
 import { type BoxCeiling, withCeiling } from "./sandbox/ceiling.ts";
 import type { Availability, Backend } from "./sandbox/sandbox.ts";
 
@@ -12,10 +13,16 @@ export class Backends implements AsyncDisposable {
 	readonly #stack = new AsyncDisposableStack();
 
 	readonly #ceiling: BoxCeiling | null;
+	readonly #hosts: Hosts;
 
 	/** Without a ceiling only to ask what is there: boxes are opened by those who have one. */
-	constructor(env: Config["env"], warn: (message: string) => void, ceiling: BoxCeiling | null = null) {
+	constructor(
+		{ env, home }: Pick<Config, "env" | "home">,
+		warn: (message: string) => void,
+		ceiling: BoxCeiling | null = null,
+	) {
 		this.#env = env;
+		this.#hosts = new Hosts(home);
 		this.#warn = warn;
 		this.#ceiling = ceiling;
 	}
@@ -69,6 +76,11 @@ export class Backends implements AsyncDisposable {
 	/** Each backend brings its own library; only what is used is loaded. */
 	async #open(backend: string): Promise<Backend> {
 		const [env, warn] = [this.#env, this.#warn];
+		const host = SandboxName.safeParse(backend).success && /^ssh:(.+)$/.exec(backend)?.[1];
+		if (host) {
+			const { openSshBackend } = await import("./sandbox/ssh/ssh.ts");
+			return await openSshBackend({ env, warn, host: await this.#hosts.find(host) });
+		}
 		switch (SandboxBackend.safeParse(backend).data) {
 			case "local":
 				return await (await import("./sandbox/local/local.ts")).openLocalBackend();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { z } from "zod";
 import { UsageError } from "./errors.ts";
-import { SandboxBackend } from "./model/request.ts";
+import { SandboxName } from "./model/request.ts";
 import type { BoxSpec } from "./model/task.ts";
 
 /** All that Paddock reads from its surroundings, read once. */
@@ -18,7 +18,7 @@ export interface Config {
 	/** How often a worker asks providers whether their credentials are good; null means only when told to. */
 	verifyHours: number | null;
 	concurrency: number;
-	sandbox: SandboxBackend;
+	sandbox: SandboxName;
 	/** Warm boxes kept ready. */
 	pool: number;
 	/** Rollouts that may wait; beyond that new ones are refused. */
@@ -46,7 +46,7 @@ const Variables = z.object({
 		.regex(/^(https?:\/\/|\/)/, "a program's full path, or a URL")
 		.optional(),
 	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
-	PADDOCK_SANDBOX: SandboxBackend.optional(),
+	PADDOCK_SANDBOX: SandboxName.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
 	PADDOCK_QUEUE_LIMIT: z.coerce.number().int().min(1).max(10_000_000).optional(),
 	PADDOCK_MAX_BOX_MEMORY_MB: z.coerce.number().int().min(1).optional(),

@@ -43,7 +43,7 @@ export interface Machine extends AsyncDisposable {
 export function openMachine(options: MachineOptions): Machine {
 	const { config, store, warn } = options;
 	const stack = new AsyncDisposableStack();
-	const backends = stack.use(new Backends(config.env, warn, config.boxCeiling));
+	const backends = stack.use(new Backends(config, warn, config.boxCeiling));
 	const backend = (name: string) => backends.get(name);
 	const reap = async () => options.onReaped(await backends.reap());
 

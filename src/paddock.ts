@@ -8,6 +8,7 @@ import { listEndpoints } from "./gateway/catalog.ts";
 import { challenge } from "./gateway/engines/challenge.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { ServedWeights } from "./gateway/weights.ts";
+import { Hosts } from "./host/hosts.ts";
 import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -17,6 +18,7 @@ import { loadExamples } from "./task/examples.ts";
 import { Admission } from "./verbs/admission.ts";
 import { conversing } from "./verbs/converse.ts";
 import { keeping } from "./verbs/credentials.ts";
+import { placing } from "./verbs/hosts.ts";
 import { reading } from "./verbs/read.ts";
 import { steering } from "./verbs/steer.ts";
 import { submitting } from "./verbs/submit.ts";
@@ -66,6 +68,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...tracing(store, read),
 		...steering(store, queue),
 		...keeping(store, verify),
+		...placing(new Hosts(config.home)),
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);

@@ -28,7 +28,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	model: [],
 	task: ["model"],
 	host: ["model"],
-	sandbox: ["model", "host/binary.ts", "host/process.ts"],
+	sandbox: ["model", "host"],
 	agent: ["model", "host/process.ts", "sandbox/sandbox.ts"],
 	gateway: ["model"],
 	policy: ["model"],
@@ -47,11 +47,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	export: ["model", "store/store.ts", "store/trace/trace-log.ts"],
 	rollout: STAGES,
 	api: ["model"],
-	"backends.ts": ["model", "sandbox", "config.ts"],
+	"backends.ts": ["model", "sandbox", "host/hosts.ts", "config.ts"],
 	"machine.ts": [...STAGES, "rollout", "config.ts", "backends.ts"],
 	verbs: [
 		...["model", "store", "export", "agent/agent.ts", "gateway/catalog.ts", "policy/names.ts"],
 		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts", "credential/capture.ts", "credential/login.ts"],
+		...["host/hosts.ts", "host/visit.ts"],
 	],
 	"paddock.ts": [...STAGES, "rollout", "config.ts", "machine.ts", "verbs"],
 	server: ["api", "model", "paddock.ts", "mcp", "openenv"],
@@ -164,7 +165,7 @@ describe("the table", () => {
 	});
 
 	test("refuses a neighbour's implementation, and the way back up", () => {
-		expect(isAllowed("sandbox/ssh.ts", "host/ssh.ts")).toBe(false);
+		expect(isAllowed("verify/commands.ts", "sandbox/local/bwrap.ts")).toBe(false);
 		expect(isAllowed("model/task.ts", "sandbox/sandbox.ts")).toBe(false);
 		expect(isAllowed("gateway/relay.ts", "rollout/run.ts")).toBe(false);
 		expect(isAllowed("client/client.ts", "paddock.ts")).toBe(false);

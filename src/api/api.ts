@@ -37,6 +37,7 @@ import {
 	listBatches,
 	listGroups,
 } from "./groups.ts";
+import { checkHost, listHosts } from "./hosts.ts";
 import {
 	getHealth,
 	getStatus,
@@ -131,4 +132,6 @@ export const routes: readonly Route[] = [
 	getCredential,
 	verifyCredential,
 	removeCredential,
+	listHosts,
+	checkHost,
 ];

@@ -8,6 +8,7 @@ import { doctor } from "./doctor.ts";
 import { e2bBuildTemplate } from "./e2b.ts";
 import { exportCommand } from "./export.ts";
 import { helpOf, overview } from "./help.ts";
+import { hostCommands } from "./hosts.ts";
 import { list } from "./list.ts";
 import { mcp } from "./mcp.ts";
 import { policy } from "./policy.ts";
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
 	taskCheck,
 	policy,
 	...credentialCommands,
+	...hostCommands,
 	e2bBuildTemplate,
 	doctor,
 	completionOf(() => COMMANDS),

@@ -55,7 +55,7 @@ interface EndpointRow {
 }
 
 async function examine(config: Config): Promise<Report> {
-	await using backends = new Backends(config.env, () => {});
+	await using backends = new Backends(config, () => {});
 	return {
 		version: VERSION,
 		machine: [

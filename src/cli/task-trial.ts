@@ -1,4 +1,4 @@
-import type { SandboxBackend } from "../model/request.ts";
+import type { SandboxName } from "../model/request.ts";
 import { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Task } from "../model/task.ts";
@@ -26,7 +26,7 @@ export function isTrustworthy({ oracle, noop }: Trial): boolean {
 /** Tells the rollouts as soon as they have names, so that one can look at them while they run. */
 export async function tryTask(
 	task: Task,
-	sandbox: SandboxBackend,
+	sandbox: SandboxName,
 	workplace: Workplace,
 	say: (text: string) => void,
 ): Promise<Trial> {

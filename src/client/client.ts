@@ -24,6 +24,7 @@ import {
 	listBatches,
 	listGroups,
 } from "../api/groups.ts";
+import { checkHost, listHosts } from "../api/hosts.ts";
 import {
 	getHealth,
 	getStatus,
@@ -207,6 +208,8 @@ function credentials(options: ClientOptions) {
 		credentials: () => callRoute(options, listCredentials),
 		credential: (label: string) => callRoute(options, getCredential, { params: { label } }),
 		addApiKey: (body: z.input<typeof ApiKeyCreate>) => callRoute(options, addCredential, { body }),
+		hosts: () => callRoute(options, listHosts),
+		checkHost: (name: string) => callRoute(options, checkHost, { params: { name } }),
 		addLogin: (body: z.input<typeof LoginCreate>) => callRoute(options, addLogin, { body }),
 		verifyCredential: (label: string) => callRoute(options, verifyCredential, { params: { label } }),
 		purgeCredentials: (body: { pool?: string; force?: boolean } = {}) =>

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { EndpointSpec } from "./endpoint.ts";
 import { EventBody, Phase } from "./event.ts";
 import { Failure } from "./failure.ts";
-import { Mode, RolloutRequest, SandboxBackend } from "./request.ts";
+import { Mode, RolloutRequest, SandboxName } from "./request.ts";
 import { BoxSpec, Budget, Clocks, Task, TaskFile } from "./task.ts";
 
 const DAY_S = 86_400;
@@ -129,7 +129,7 @@ export const ConversationRow = z
 		sandboxId: z.string().nullable(),
 		sessionId: z.string().nullable().describe("OpenCode's; stays the same when it is opened again"),
 		endpoint: EndpointSpec.describe("Without any key"),
-		sandbox: SandboxBackend,
+		sandbox: SandboxName,
 		mode: Mode,
 		priority: z.int(),
 		labels: z.record(z.string(), z.string()),

@@ -9,6 +9,12 @@ export const SandboxBackend = z
 	.meta({ id: "SandboxBackend" });
 export type SandboxBackend = z.infer<typeof SandboxBackend>;
 
+/** A backend, or `ssh:<host>`: boxes on the machine that `paddock host add` gave this name. */
+export const SandboxName = z
+	.union([SandboxBackend, z.templateLiteral(["ssh:", z.string().regex(/^[a-z0-9][a-z0-9._-]{0,62}$/)])])
+	.meta({ id: "SandboxName" });
+export type SandboxName = z.infer<typeof SandboxName>;
+
 export const Mode = z.enum(["transparent_proxy", "black_box"]).meta({ id: "Mode" });
 export type Mode = z.infer<typeof Mode>;
 
@@ -74,7 +80,7 @@ export const RolloutRequest = z
 	.strictObject({
 		task: Task,
 		endpoint: EndpointSpec,
-		sandbox: SandboxBackend.default("local"),
+		sandbox: SandboxName.default("local"),
 		mode: Mode.default("transparent_proxy"),
 		agent: AgentOptions.prefault({}),
 		sampling: Sampling.prefault({}),

@@ -3,7 +3,7 @@ import { EndpointSpec } from "./endpoint.ts";
 import { CommandResult, Phase } from "./event.ts";
 import { Failure, Outcome } from "./failure.ts";
 import { Intervention } from "./intervention.ts";
-import { Mode, RolloutRequest, SandboxBackend, type StoredRequest } from "./request.ts";
+import { Mode, RolloutRequest, SandboxName, type StoredRequest } from "./request.ts";
 
 export const RolloutStatus = z.enum(["queued", "running", "done"]).meta({ id: "RolloutStatus" });
 export type RolloutStatus = z.infer<typeof RolloutStatus>;
@@ -75,7 +75,7 @@ export type Rollout = Omit<z.infer<typeof Rollout>, "request"> & { request: Stor
 export const RolloutRow = Rollout.omit({ request: true, summary: true })
 	.extend({
 		endpoint: EndpointSpec.describe("Without any key"),
-		sandbox: SandboxBackend,
+		sandbox: SandboxName,
 		mode: Mode,
 		priority: z.int(),
 		labels: z.record(z.string(), z.string()),

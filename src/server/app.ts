@@ -12,6 +12,7 @@ import { docsPage } from "./docs.ts";
 import { mountEvents } from "./event-routes.ts";
 import { mountFiles } from "./file-routes.ts";
 import { mountGroups } from "./group-routes.ts";
+import { mountHosts } from "./host-routes.ts";
 import type { HttpDoor } from "./http-door.ts";
 import { mountHealth, mountMachine } from "./machine-routes.ts";
 import { Metrics } from "./metrics.ts";
@@ -61,6 +62,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountGroups(app, door);
 	mountMachine(app, door);
 	mountCredentials(app, door);
+	mountHosts(app, door);
 	mountDescriptions(app);
 	mountConsole(app);
 	return app;

@@ -79,6 +79,7 @@ const USAGE_STATUS: Record<string, number> = {
 	driver_refused: 422,
 	folder_refused: 422,
 	folder_unsupported: 422,
+	unknown_host: 404,
 	submission_too_large: 413,
 	bad_text: 422,
 	above_queue_limit: 422,

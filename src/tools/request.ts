@@ -3,7 +3,7 @@ import { posix } from "node:path";
 import { UsageError } from "../errors.ts";
 import { parseModelKey, resolveEndpoint, SCRIPTED } from "../gateway/catalog.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
-import { RolloutRequest, type SandboxBackend } from "../model/request.ts";
+import { RolloutRequest, type SandboxName } from "../model/request.ts";
 import { HOME, type Network, type SolutionStep, TESTS_DIR, WORKDIR } from "../model/task.ts";
 import { inOneSpelling, isSecondSpelling, type RolloutArguments } from "./arguments.ts";
 
@@ -11,7 +11,7 @@ type Given = Partial<RolloutArguments> & { instruction: string };
 
 export interface RequestSurroundings {
 	env: Record<string, string | undefined>;
-	sandbox: SandboxBackend;
+	sandbox: SandboxName;
 	/** Which door the rollout came through; kept as a label. */
 	door: string;
 }

@@ -40,7 +40,7 @@ export function conversing(config: Config, store: Store, queue: Queue, admission
 			const isOwnFolder = isOwner && config.databaseUrl === null;
 			if (!isOwnFolder) requireFolder(asked, config);
 			requireAcceptable(request, config);
-			await requireCredentials([request], store);
+			await requireCredentials([request], store, config.env);
 			const { endpoint } = request;
 			const opening = asked.text === undefined ? undefined : { text: asked.text, by };
 			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;

@@ -3,6 +3,7 @@ import type { AgentMessage } from "../agent/agent.ts";
 import type { Config } from "../config.ts";
 import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../export/export.ts";
 import type { MemberFigures } from "../export/group-figures.ts";
+import type { InstalledAgent, InstallOptions } from "../host/visit.ts";
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Command } from "../model/command.ts";
@@ -16,6 +17,7 @@ import type {
 import type { Credential, LoginTerms } from "../model/credential.ts";
 import type { DialectName } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
+import type { Host, HostCheck } from "../model/host.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Batch, Group, Rollout, RolloutOrder, RolloutRow } from "../model/rollout.ts";
@@ -37,6 +39,7 @@ export interface Paddock
 		Conversing,
 		Steering,
 		Keeping,
+		Placing,
 		Machinery,
 		AsyncDisposable {
 	readonly config: Config;
@@ -214,6 +217,17 @@ export interface NewEndpoint {
 	dialect?: DialectName | undefined;
 	/** Its pool, for rollouts that take any one of it. */
 	pool?: string | undefined;
+}
+
+/** Other machines that boxes can be placed on. */
+export interface Placing {
+	hosts(): Promise<Host[]>;
+	addHost(host: Omit<Host, "agent">): Promise<void>;
+	removeHost(name: string): Promise<void>;
+	/** What is wrong there is an answer, not an error. */
+	checkHost(name: string, options?: { wrap?: readonly string[] }): Promise<HostCheck>;
+	/** Brings the agent there, and places boxes on it from then on. */
+	installHost(name: string, options?: InstallOptions): Promise<InstalledAgent>;
 }
 
 /** Who runs agents, and with what. */

@@ -9,7 +9,11 @@ test.each([
 	["cpus", 10_000],
 	["pids", 10_000_000],
 ] as const)("a task that asks for a box with %s %i does not get it", async (name, value) => {
-	await using backends = new Backends({}, () => {}, loadConfig({}, "/").boxCeiling);
+	await using backends = new Backends(
+		{ env: {}, home: "/nowhere" },
+		() => {},
+		loadConfig({}, "/").boxCeiling,
+	);
 	const backend = await backends.get("process");
 	const opening = backend.open({ spec: BoxSpec.parse({ [name]: value }), onGateway: () => {} });
 	await expect(opening).rejects.toMatchObject({ boundary: "task", code: "box_too_large", retryable: false });

@@ -2,7 +2,14 @@ import { availableParallelism } from "node:os";
 import { type Config, loadConfig } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import type { EndpointSpec } from "../../model/endpoint.ts";
-import { Mode, RolloutRequest, type Sampling, SandboxBackend } from "../../model/request.ts";
+import { HostName } from "../../model/host.ts";
+import {
+	Mode,
+	RolloutRequest,
+	type Sampling,
+	SandboxBackend,
+	type SandboxName,
+} from "../../model/request.ts";
 import type { RolloutResult } from "../../model/result.ts";
 import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
@@ -38,6 +45,7 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 			help: `rollouts at a time (default: the ${availableParallelism()} cores)`,
 		},
 		sandbox: { value: "<backend>", help: SandboxBackend.options.join(", ") },
+		host: { value: "<name>", help: "with --sandbox ssh: a machine of paddock host list" },
 		driver: { value: "<driver>", help: "how OpenCode is driven: serve (default), run" },
 		mode: { value: "<mode>", help: Mode.options.join(" (default), ") },
 		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
@@ -98,7 +106,7 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 	const n = args.whole("n", { least: 1, most: 10_000 }) ?? 1;
 	const endpoint = toEndpointSpec(args, config.env, POLICY_NAMES);
 	const options = {
-		sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
+		sandbox: toSandbox(args) ?? config.sandbox,
 		mode: args.choice("mode", Mode.options) ?? "transparent_proxy",
 		driver: args.choice("driver", ["serve", "run"] as const) ?? "serve",
 		timeoutS: args.seconds("timeout"),
@@ -117,11 +125,21 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 	};
 }
 
+function toSandbox(args: Arguments): SandboxName | undefined {
+	const [backend, host] = [args.choice("sandbox", SandboxBackend.options), args.text("host")];
+	if (host === undefined) return backend;
+	if (backend !== undefined && backend !== "ssh")
+		throw new UsageError("--host goes with --sandbox ssh.", "bad_option");
+	const name = HostName.safeParse(host);
+	if (name.success) return `ssh:${name.data}`;
+	throw new UsageError(`--host wants a name: ${name.error.issues[0]!.message}.`, "bad_option");
+}
+
 function toRequest(
 	task: Task,
 	endpoint: EndpointSpec,
 	options: {
-		sandbox: SandboxBackend;
+		sandbox: SandboxName;
 		mode: Mode;
 		driver: "serve" | "run";
 		timeoutS: number | undefined;

@@ -67,8 +67,9 @@ export async function openLocalWorkplace(
 	};
 }
 
-async function requireSandbox({ sandbox: backend, env }: Config): Promise<void> {
-	await using backends = new Backends(env, () => {});
+async function requireSandbox(config: Config): Promise<void> {
+	const { sandbox: backend } = config;
+	await using backends = new Backends(config, () => {});
 	const { ok, checks } = await backends.availability(backend);
 	if (ok) return;
 	const broken = checks.find((check) => !check.ok);

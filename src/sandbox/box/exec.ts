@@ -1,11 +1,11 @@
 import type { Duplex, Writable } from "node:stream";
 import { RolloutError } from "../../errors.ts";
+import { Tail } from "../../host/tail.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { ExecOptions, ExecResult } from "../sandbox.ts";
 import type { Control, Operation } from "./control.ts";
 import { readFrames } from "./frames.ts";
 import { drainOrClose, sendFrames, stdinFrames } from "./input.ts";
-import { Tail } from "./tail.ts";
 import { FROM_BOX } from "./wire.ts";
 
 const DEFAULT_OUTPUT_BYTES = 1024 * 1024;

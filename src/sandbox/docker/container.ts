@@ -1,11 +1,11 @@
 import { type Duplex, PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import type Docker from "dockerode";
+import { Tail } from "../../host/tail.ts";
 import { type BoxSpec, WORKDIR } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
-import { Tail } from "../box/tail.ts";
 import type { InitConfig } from "../box/wire.ts";
 import { SHM_BYTES, TMP_BYTES } from "../local/bwrap.ts";
 import { toLimits } from "../local/cgroup.ts";

@@ -1,11 +1,11 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
 import type { Readable, Writable } from "node:stream";
+import { Tail } from "../../host/tail.ts";
 import { type BoxSpec, WORKDIR } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
-import { Tail } from "../box/tail.ts";
 import type { InitConfig } from "../box/wire.ts";
 import { type Cgroup, freezeCgroup, killCgroup, killProcess, weighCgroup } from "./cgroup.ts";
 

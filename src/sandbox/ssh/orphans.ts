@@ -1,6 +1,6 @@
 import { RolloutError } from "../../errors.ts";
+import type { SshConnection } from "../../host/ssh/connection.ts";
 import { BOX_MARK } from "../box/wire.ts";
-import type { SshConnection } from "./connection.ts";
 
 /**
  * Ends a box by the record its guardian left: first the guardian, which takes a box with walls along, then whatever

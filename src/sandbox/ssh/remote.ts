@@ -1,15 +1,15 @@
-import { createHash, randomBytes } from "node:crypto";
-import { createReadStream } from "node:fs";
-import { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { createHash } from "node:crypto";
 import { RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
+import type { SshConnection } from "../../host/ssh/connection.ts";
+import { ensureInstalled } from "../../host/ssh/install.ts";
+import { quote } from "../../host/ssh/quote.ts";
+import type { Host } from "../../model/host.ts";
 import { AGENT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { ETC, initProgram, type Staged } from "../box/staging.ts";
 import { seccompFilter } from "../local/seccomp.ts";
 import { bridgeProgram } from "../tunnel/tunnel.ts";
-import type { SshConnection } from "./connection.ts";
 
 /** The other machine, ready for boxes. */
 export interface Remote {
@@ -34,14 +34,18 @@ c="$HOME/.cache/paddock"
 mkdir -p "$c/boxes" && echo "cache=$c"
 for l in bin lib lib64 sbin; do [ -L /$l ] && echo "link=/$l $(readlink /$l)"; done
 for d in /etc/ssl /etc/alternatives; do [ -d $d ] && echo "etc=$d"; done
-for p in bash tar git rg; do command -v $p >/dev/null || echo "lacks=$p"; done
+for p in bash tar git rg flock; do command -v $p >/dev/null || echo "lacks=$p"; done
 if [ -x /usr/bin/bwrap ] && [ -x /usr/bin/prlimit ] && [ -x /usr/bin/setpriv ]; then
 	/usr/bin/bwrap --unshare-all --unshare-user --disable-userns --ro-bind / / true 2>&1 && echo bwrap=works
 fi
 `;
 
 /** Looks the machine over and brings what is missing; done once, whoever else does the same at the same time. */
-export async function prepareRemote(connection: SshConnection, agentBinary: string | null): Promise<Remote> {
+export async function prepareRemote(
+	connection: SshConnection,
+	agentBinary: string | null,
+	installed: Host["agent"] = null,
+): Promise<Remote> {
 	const facts = parseSurvey((await connection.script(SURVEY)).stdout);
 	const [system = "", machine = ""] = (facts.get("machine")?.[0] ?? "").split(" ");
 	const arch = MACHINES[machine];
@@ -53,8 +57,10 @@ export async function prepareRemote(connection: SshConnection, agentBinary: stri
 	const cache = facts.get("cache")?.[0];
 	if (cache === undefined) throw unsuitable("its ~/.cache/paddock cannot be made");
 	const seccomp = seccompFilter(arch);
-	const binary = agentBinary ?? findAgentBinary("linux", arch);
-	const agent = await install(connection, cache, "agent", binary);
+	const agent =
+		installed === null
+			? await install(connection, cache, "agent", agentBinary ?? findAgentBinary("linux", arch))
+			: await requireInstalled(connection, installed);
 	const hasWalls = facts.has("bwrap");
 	return {
 		cache,
@@ -82,37 +88,23 @@ export async function prepareRemote(connection: SshConnection, agentBinary: stri
 	};
 }
 
-/** The name is the content's checksum; it appears there only once the content is complete and checked. */
+/** What was installed by hand is what boxes start from, as long as it is that. */
+async function requireInstalled(
+	connection: SshConnection,
+	{ path, sha256 }: NonNullable<Host["agent"]>,
+): Promise<string> {
+	const found = await connection.script(`sha256sum ${quote(path)}`);
+	if (found.stdout.split(" ")[0] === sha256) return path;
+	throw unsuitable(`${path} is not the agent that was installed there: run paddock host install again`);
+}
+
 async function install(
 	connection: SshConnection,
 	cache: string,
 	name: string,
 	content: Buffer | string,
 ): Promise<string> {
-	const sha256 = await digestOf(content);
-	const folder = `${cache}/${sha256}`;
-	const target = `${folder}/${name}`;
-	// Whoever shares the account can put something else under the name: what is there is read, not believed.
-	const present = await connection.script(`sha256sum ${quote(target)} 2>/dev/null`);
-	if (present.stdout.split(" ")[0] === sha256) return target;
-	const part = `${target}.${randomBytes(8).toString("hex")}`;
-	const receive = `umask 077; mkdir -p ${quote(folder)} && cat > ${quote(part)} && sha256sum ${quote(part)}`;
-	const source = typeof content === "string" ? createReadStream(content) : Readable.from([content]);
-	const received = await connection.run(`/bin/sh -c ${quote(receive)}`, source);
-	if (received.exitCode !== 0 || received.stdout.split(" ")[0] !== sha256) {
-		await connection.script(`rm -f ${quote(part)}`);
-		throw new RolloutError(
-			"sandbox",
-			"ssh_install_failed",
-			`${name}: ${received.stderr.trim() || "checksum differs"}`,
-			{
-				retryable: true,
-			},
-		);
-	}
-	const settle = await connection.script(`chmod 500 ${quote(part)} && mv -f ${quote(part)} ${quote(target)}`);
-	if (settle.exitCode === 0) return target;
-	throw new RolloutError("sandbox", "ssh_install_failed", settle.stderr.trim(), { retryable: true });
+	return (await ensureInstalled(connection, cache, { name, content })).path;
 }
 
 /** The minimal /etc of every box, with that machine's own table of libraries. */
@@ -139,13 +131,6 @@ echo "$target"
 	throw new RolloutError("sandbox", "ssh_install_failed", stderr.trim(), { retryable: true });
 }
 
-async function digestOf(content: Buffer | string): Promise<string> {
-	const hash = createHash("sha256");
-	if (typeof content !== "string") return hash.update(content).digest("hex");
-	await pipeline(createReadStream(content), hash);
-	return hash.digest("hex");
-}
-
 function parseSurvey(text: string): Map<string, string[]> {
 	const facts = new Map<string, string[]>();
 	for (const line of text.split("\n")) {
@@ -153,10 +138,6 @@ function parseSurvey(text: string): Map<string, string[]> {
 		if (name !== undefined) facts.set(name, [...(facts.get(name) ?? []), value ?? ""]);
 	}
 	return facts;
-}
-
-export function quote(text: string): string {
-	return `'${text.replaceAll("'", "'\\''")}'`;
 }
 
 function unsuitable(why: string): RolloutError {

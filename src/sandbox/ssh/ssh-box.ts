@@ -1,11 +1,12 @@
 import { dirname } from "node:path";
+import type { SshConnection } from "../../host/ssh/connection.ts";
+import { quote } from "../../host/ssh/quote.ts";
 import type { BoxSpec } from "../../model/task.ts";
 import { BOX_RUN, type Doors, initConfig, type Launched, ROOM, socketsIn } from "../box/launch.ts";
 import { bwrapArguments, wrapperArguments } from "../local/bwrap.ts";
 import { SILENCE_MS, Tunnel } from "../tunnel/tunnel.ts";
 import type { BridgeOrder } from "../tunnel/wire.ts";
-import type { SshConnection } from "./connection.ts";
-import { quote, type Remote } from "./remote.ts";
+import type { Remote } from "./remote.ts";
 
 export interface BoxPlan {
 	boxId: string;

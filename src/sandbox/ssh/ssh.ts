@@ -1,6 +1,9 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf, RolloutError } from "../../errors.ts";
+import { addressOf, describeAddress, readAddress, type SshAddress } from "../../host/ssh/address.ts";
+import { connectSsh, type SshConnection } from "../../host/ssh/connection.ts";
+import type { Host } from "../../model/host.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
 import { AGENT_PATH } from "../box/launch.ts";
@@ -9,8 +12,6 @@ import { Egress } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { defaultRunRoot } from "../lease/run-root.ts";
 import { type Availability, type Backend, type OpenOptions, refuseFolder, type Sandbox } from "../sandbox.ts";
-import { describeAddress, readAddress, type SshAddress } from "./address.ts";
-import { connectSsh, type SshConnection } from "./connection.ts";
 import { endRemoteBox } from "./orphans.ts";
 import { prepareRemote, type Remote } from "./remote.ts";
 import { type BoxPlan, startRemoteBox } from "./ssh-box.ts";
@@ -19,13 +20,16 @@ export interface SshOptions {
 	/** The PADDOCK_SSH_… variables are read from here. */
 	env: Record<string, string | undefined>;
 	warn: (message: string) => void;
+	/** A machine that was given a name; else the one of the variables. */
+	host?: Host | undefined;
 	runRoot?: string;
 	agentBinary?: string;
 }
 
 /** Boxes on another Linux machine, by key. */
 export async function openSshBackend(options: SshOptions): Promise<Backend> {
-	return new SshBackend(options, readAddress(options.env));
+	const { host, env } = options;
+	return new SshBackend(options, host ? addressOf(host) : readAddress(env));
 }
 
 class SshBackend implements Backend {
@@ -150,6 +154,7 @@ class SshBackend implements Backend {
 
 	async #prepareNow(): Promise<Remote> {
 		await using connection = await connectSsh(this.#address);
-		return await prepareRemote(connection, this.#options.agentBinary ?? null);
+		const { agentBinary = null, host } = this.#options;
+		return await prepareRemote(connection, agentBinary, host?.agent ?? null);
 	}
 }

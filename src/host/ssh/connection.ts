@@ -3,7 +3,7 @@ import type { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { type Algorithms, Client, type ClientChannel } from "ssh2";
 import { messageOf, RolloutError } from "../../errors.ts";
-import { Tail } from "../box/tail.ts";
+import { Tail } from "../tail.ts";
 import { describeAddress, type SshAddress } from "./address.ts";
 import { hostKeyRefused, readTrust } from "./known-hosts.ts";
 
