@@ -251,6 +251,33 @@ class AsyncClient:
         """
         await self._transport.call("PUT", f"/endpoints/{_quoted(endpoint)}/weights", body={"version": version})
 
+    # Credentials: no answer holds a secret
+
+    async def credentials(self) -> list[Json]:
+        """Stored keys and logins: label, kind, pool, state, who uses them."""
+        return list((await self._transport.call("GET", "/credentials"))["items"])
+
+    async def add_api_key(self, label: str, api_key: str, *, base_url: str, model: str, **terms: Any) -> Json:
+        """Stores a key, sealed. Rollouts use it as the endpoint ``cred:<label>``. ``terms``: dialect, capacity, pool."""
+        body = {"label": label, "apiKey": api_key, "baseUrl": base_url, "model": model, **terms}
+        answer: Json = await self._transport.call("POST", "/credentials", body=body)
+        return answer
+
+    async def verify_credential(self, label: str) -> Json:
+        """Asks its provider one small question with it; ``state`` says what came of it. Takes up to three minutes."""
+        path = f"/credentials/{_quoted(label)}/verify"
+        answer: Json = await self._transport.call("POST", path, silence_s=240)
+        return answer
+
+    async def remove_credential(self, label: str, *, force: bool = False) -> None:
+        """Forgets it; refused while it is in use, unless forced."""
+        query = {"force": "true" if force else "false"}
+        await self._transport.call("DELETE", f"/credentials/{_quoted(label)}", query=query)
+
+    async def hosts(self) -> list[Json]:
+        """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""
+        return list((await self._transport.call("GET", "/hosts"))["items"])
+
     # Steps
 
     async def _create(self, path: str, body: dict[str, Any], options: Options) -> Any:

@@ -167,6 +167,26 @@ class Client:
         """
         run(self._client.set_weights(endpoint, version))
 
+    def credentials(self) -> list[Json]:
+        """Stored keys and logins: label, kind, pool, state, who uses them. Never a secret."""
+        return run(self._client.credentials())
+
+    def add_api_key(self, label: str, api_key: str, *, base_url: str, model: str, **terms: Any) -> Json:
+        """Stores a key, sealed. Rollouts use it as the endpoint ``cred:<label>``. ``terms``: dialect, capacity, pool."""
+        return run(self._client.add_api_key(label, api_key, base_url=base_url, model=model, **terms))
+
+    def verify_credential(self, label: str) -> Json:
+        """Asks its provider one small question with it; ``state`` says what came of it. Takes up to three minutes."""
+        return run(self._client.verify_credential(label))
+
+    def remove_credential(self, label: str, *, force: bool = False) -> None:
+        """Forgets it; refused while it is in use, unless forced."""
+        run(self._client.remove_credential(label, force=force))
+
+    def hosts(self) -> list[Json]:
+        """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""
+        return run(self._client.hosts())
+
     def health(self) -> Json:
         """Whether the server answers, and its version."""
         return run(self._client.health())

@@ -77,7 +77,7 @@ const sharedShape = {
 
 const firstShape = {
 	endpoint: text(
-		"A name of the catalog: vllm, openai, hf_router, scripted. Or base_url and model instead",
+		"A name of the catalog: vllm, openai, hf_router, scripted, or a stored credential: cred:<label>, pool:<name>. Or base_url and model instead",
 		100,
 	),
 	base_url: text("OpenAI-compatible base URL; /v1 is appended when missing"),

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
 import { UsageError } from "../errors.ts";
-import { parseModelKey, resolveEndpoint, SCRIPTED } from "../gateway/catalog.ts";
+import { credentialOf, parseModelKey, resolveEndpoint, SCRIPTED } from "../gateway/catalog.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
 import { RolloutRequest, type SandboxName } from "../model/request.ts";
 import { HOME, type Network, type SolutionStep, TESTS_DIR, WORKDIR } from "../model/task.ts";
@@ -23,7 +23,8 @@ export function toRolloutRequest(
 ): { request: RolloutRequest; idempotencyKey: string | undefined } {
 	const given = inOneSpelling(value);
 	const endpoint = withLogprobsMode(toEndpoint(given), given);
-	if (endpoint.type !== "policy") resolveEndpoint(endpoint, surroundings.env);
+	if (endpoint.type !== "policy" && credentialOf(endpoint) === null)
+		resolveEndpoint(endpoint, surroundings.env);
 	const request = RolloutRequest.parse({
 		task: toTask(given),
 		endpoint,

@@ -135,3 +135,14 @@ test("a capture without a terminal, of nobody, or by a program that fails stores
 	expect((await ask(["capture", "ada", "--login", "/nowhere/at/all"])).said).toContain("cannot be started");
 	expect((await ask(["list"])).said).toContain("No credentials here");
 });
+
+test.for([
+	["cred:nobody", "there is no credential nobody"],
+	["pool:nobody", "no credential is in the pool nobody"],
+	["resolve:somebody", "PADDOCK_CREDENTIAL_RESOLVER is not set"],
+])("a run with %s is refused in words", async ([endpoint, words]) => {
+	const shell = new RecordedShell({ env: { PADDOCK_HOME: home } });
+	const task = join(import.meta.dirname, "../../examples/tasks/fizzbuzz");
+	expect(await main(["run", task, "--endpoint", endpoint!], shell)).toBe(2);
+	expect(shell.stderr.text).toContain(words);
+});

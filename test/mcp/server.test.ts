@@ -76,6 +76,23 @@ test("run_rollout reports growing progress and answers structured and as text", 
 	expect(progress.map((report) => report.message).join("\n")).toContain("agent, 1 model call, 5 tokens");
 });
 
+test("a stored credential is an endpoint for tools, too; one that is not there is refused in words", async ({
+	client,
+	paddock,
+}) => {
+	const place = { baseUrl: "http://127.0.0.1:9/v1", model: "m" };
+	await paddock.addApiKey({ label: "team", apiKey: "sk-canary-mcp-1", pool: "all", ...place });
+	for (const endpoint of ["cred:team", "pool:all"]) {
+		const arguments_ = { ...task, endpoint };
+		const result = (await client.callTool({ name: "run_rollout", arguments: arguments_ })) as CallToolResult;
+		expect(result.structuredContent).toMatchObject({ outcome: "completed", error: null });
+		expect(JSON.stringify(result)).not.toContain("canary");
+	}
+	const wrong = { ...task, endpoint: "cred:nobody" };
+	const refused = (await client.callTool({ name: "run_rollout", arguments: wrong })) as CallToolResult;
+	expect(textOf(refused)).toContain("there is no credential nobody");
+});
+
 test("a cancelled run_rollout ends as aborted", async ({ client, paddock }) => {
 	const cancel = new AbortController();
 	const started = Promise.withResolvers<void>();

@@ -27,6 +27,7 @@ def main(url: str) -> None:
     one_that_never_ends(client)
     a_batch(client)
     refusals(client)
+    credentials(client)
     asyncio.run(at_once(AsyncClient(url)))
 
 
@@ -101,6 +102,27 @@ def refusals(client: Client) -> None:
         assert error.status == 404
     else:
         raise AssertionError("an unknown rollout is refused")
+
+
+def credentials(client: Client) -> None:
+    added = client.add_api_key(
+        "team", "sk-canary-python-1", base_url="http://127.0.0.1:9/v1", model="m", dialect="plain", pool="all"
+    )
+    assert client.credentials() == [added] and "canary" not in str(added)
+    assert client.hosts() == []
+    verdict = client.verify_credential("team")
+    assert verdict["state"] == "unknown" and "canary" not in str(verdict), verdict
+    result = client.run(HELLO, endpoint="cred:team")
+    assert (result.outcome, result.failure.code) == ("failed", "provider_unreachable"), result
+    for wrong in ["cred:nobody", "pool:nobody", "resolve:somebody"]:
+        try:
+            client.start(HELLO, endpoint=wrong)
+        except ApiError as error:
+            assert error.code in ("unknown_credential", "unknown_pool", "credential_unresolved"), error
+        else:
+            raise AssertionError(f"{wrong} is refused")
+    client.remove_credential("team")
+    assert client.credentials() == []
 
 
 async def at_once(client: AsyncClient) -> None:

@@ -1,6 +1,6 @@
 import { connect } from "node:net";
 import { UsageError } from "../../errors.ts";
-import { resolveEndpoint } from "../../gateway/catalog.ts";
+import { credentialOf, resolveEndpoint } from "../../gateway/catalog.ts";
 import type { EndpointSpec } from "../../model/endpoint.ts";
 
 /** Long enough for the other side of the world; a person waits no longer for bad news. */
@@ -14,7 +14,8 @@ export async function requireEndpoint(
 	spec: EndpointSpec,
 	env: Record<string, string | undefined>,
 ): Promise<void> {
-	if (spec.type === "policy") return;
+	// Where a stored credential leads is known to the store, and is found out by who holds it.
+	if (spec.type === "policy" || credentialOf(spec) !== null) return;
 	const endpoint = resolveEndpoint(spec, env);
 	if (endpoint === "policy") return;
 	const why = await troubleWith(new URL(endpoint.baseUrl));
