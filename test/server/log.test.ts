@@ -19,6 +19,22 @@ describe("the log", () => {
 		expect(lines).toEqual([]);
 	});
 
+	test("a credential that came while the program ran is hidden from then on, and so are the tokens of a login", async () => {
+		await using paddock = await openIdlePaddock();
+		const words = ["plainkey4711aa", "refreshing-8812", "accessing-9921"];
+		const { lines, log } = capture();
+		log.info(`before: ${words[0]}`);
+		const place = { baseUrl: "http://127.0.0.1:9/v1", model: "m" };
+		await paddock.addApiKey({ label: "key", apiKey: words[0]!, ...place });
+		const terms = { provider: "acme", tokenUrl: "http://127.0.0.1:9/token", clientId: null };
+		const auth = { refresh: words[1]!, access: words[2]!, expires: 0 };
+		await paddock.addLogin({ label: "login", auth, terms, ...place });
+		await paddock.verifyCredential("login");
+		log.warn({ said: words, err: new Error(`refused: ${words.join(" ")}`) }, `after: ${words.join(" ")}`);
+		expect(lines[0]).toContain(words[0]);
+		for (const word of words) expect(lines[1]).not.toContain(word);
+	});
+
 	test.each([
 		[{ authorization: CANARY }],
 		[{ headers: { Authorization: `Bearer ${CANARY}` } }],

@@ -1,0 +1,59 @@
+import { expect, test } from "vitest";
+import { missingForEngine, startEngine } from "../fixtures/docker-engine.ts";
+import { toolOutputs } from "../fixtures/evidence.ts";
+import { openTestPaddock } from "../fixtures/paddock.ts";
+import { requirePart } from "../fixtures/parts.ts";
+import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
+import { missingForSshd, startSshd } from "../fixtures/sshd.ts";
+
+const MARK = "canary-9f31c7";
+
+interface Surroundings extends AsyncDisposable {
+	env: Record<string, string>;
+}
+
+/** Backends with walls, on this machine. `process` has none, and says so. */
+const BACKENDS: Record<string, { missing: () => string | null; start: () => Promise<Surroundings> }> = {
+	local: {
+		missing: () => null,
+		start: async () => ({ env: {}, [Symbol.asyncDispose]: async () => {} }),
+	},
+	docker: { missing: () => missingForEngine("docker"), start: () => startEngine("docker") },
+	ssh: { missing: missingForSshd, start: () => startSshd() },
+};
+
+/** Put together inside, so that the words of the search are not what is found. */
+const LOOK = `mark="can""ary-9f31c7"
+{ env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mem 2>/dev/null | tr '\\0' '\\n'; } | grep -a "$mark" | head -3
+timeout 60 grep -rlsaI -D skip "$mark" /home /tmp /run /etc /root /var /opt/paddock /work 2>/dev/null | head -3
+find / \\( -name secret.key -o -name paddock.db -o -name hosts.json -o -name auth.json \\) -not -path '/proc/*' 2>/dev/null | head -3
+echo looked`;
+
+test.for(Object.keys(BACKENDS))(
+	"in a %s box the agent's shell finds no password of the server, and neither its own credential nor another",
+	{ timeout: 300_000 },
+	async (sandbox, context) => {
+		const { missing, start } = BACKENDS[sandbox]!;
+		requirePart(context, sandbox, missing() === null, missing() ?? "");
+		await using surroundings = await start();
+		const secrets = { PADDOCK_TOKEN: `token-${MARK}`, OPENAI_API_KEY: `sk-env-${MARK}` };
+		await using station = await openTestPaddock({
+			...surroundings.env,
+			...secrets,
+			PADDOCK_SANDBOX: sandbox,
+		});
+		const apiKey = `sk-own-${MARK}`;
+		await using model = await openScriptedModel([bash(LOOK), say("done")], { apiKey });
+		const { baseUrl, model: name } = model.endpoint;
+		const { paddock } = station;
+		const place = { baseUrl, model: name, dialect: "vllm" } as const;
+		await paddock.addApiKey({ label: "own", apiKey, ...place });
+		await paddock.addApiKey({ label: "other", apiKey: `sk-other-${MARK}`, ...place });
+		const endpoint = { type: "named", name: "cred:own" } as const;
+		const result = await station.run({ task: task(), endpoint, sandbox });
+		expect(result).toMatchObject({ outcome: "completed", failure: null });
+		const [output] = toolOutputs(result.proxy_turns.at(-1));
+		expect(output!.trim()).toBe("looked");
+		expect(JSON.stringify(result)).not.toContain(MARK);
+	},
+);
