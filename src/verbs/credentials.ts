@@ -18,37 +18,40 @@ export function keeping(store: Store, verify: (label: string) => Promise<Credent
 	return {
 		credentials: () => credentials.list(),
 		credential: (label) => credentials.find(label),
-		addApiKey: ({ apiKey, capacity = CAPACITY, ...place }) => {
+		addApiKey: async ({ apiKey, capacity = CAPACITY, ...place }) => {
 			const secret = requireKey(apiKey);
-			return credentials.add({ ...toPlace(place), kind: "api-key", capacity, secret });
+			return await credentials.add({ ...toPlace(place), kind: "api-key", capacity, secret });
 		},
-		addLogin: ({ auth, terms, ...place }) => {
-			const entry = { [terms.provider]: { type: "oauth", ...auth } };
-			return addLogin(credentials, place, terms, new Map([[AUTH_FILE, Buffer.from(JSON.stringify(entry))]]));
+		addLogin: async ({ auth, terms, ...place }) => {
+			const file = JSON.stringify({ [terms.provider]: { type: "oauth", ...auth } });
+			return await addLogin(credentials, place, terms, new Map([[AUTH_FILE, Buffer.from(file)]]));
 		},
 		capture: async (home, options) => await capture(credentials, home, options),
 		verifyCredential: async (label) =>
 			(await credentials.find(label)) === null ? null : await verify(label),
 		removeCredential: (label, options) => credentials.remove(label, options),
 		async purgeCredentials({ pool, force }) {
-			const report = { removed: [] as string[], inUse: [] as string[] };
 			const isMeant = (one: Credential) => (pool === undefined ? one.state === "dead" : one.pool === pool);
-			for (const { label } of (await credentials.list()).filter(isMeant))
-				(await isRemoved(label)) ? report.removed.push(label) : report.inUse.push(label);
-			return report;
-
-			async function isRemoved(label: string): Promise<boolean> {
-				try {
-					await credentials.remove(label, { force });
-					return true;
-				} catch (error) {
-					if (error instanceof UsageError && error.code === "credential_held") return false;
-					throw error;
-				}
+			const report = { removed: [] as string[], inUse: [] as string[] };
+			for (const { label } of (await credentials.list()).filter(isMeant)) {
+				const fate = (await isRemoved(credentials, label, force)) ? report.removed : report.inUse;
+				fate.push(label);
 			}
+			return report;
 		},
 		rotateKey: () => store.rotateKey(),
 	};
+}
+
+/** False when it is in use. */
+async function isRemoved(credentials: Credentials, label: string, force: boolean): Promise<boolean> {
+	try {
+		await credentials.remove(label, { force });
+		return true;
+	} catch (error) {
+		if (error instanceof UsageError && error.code === "credential_held") return false;
+		throw error;
+	}
 }
 
 function addLogin(
