@@ -39,12 +39,16 @@ export async function verifyCredential(
 	label: string,
 	limitMs = LIMIT_MS,
 ): Promise<Credential> {
+	await judge(parts, label, limitMs);
+	return (await parts.credentials.find(label))!;
+}
+
+async function judge(parts: Verifying, label: string, limitMs: number): Promise<void> {
 	const { credentials } = parts;
 	await using held = await holdCredential(credentials, label, "verify", { evenDead: true });
 	const signal = AbortSignal.any([held.lost, AbortSignal.timeout(limitMs)]);
 	const verdict = await decide(parts, held, signal);
 	await credentials.judge(held.hold, { isDoubtful: false, ...verdict });
-	return (await credentials.find(label))!;
 }
 
 type Held = Awaited<ReturnType<typeof holdCredential>>;

@@ -127,7 +127,7 @@ test("a login is captured from a home or made in a throwaway one, verified, pool
 });
 
 test("a capture without a terminal, of nobody, or by a program that fails stores nothing", async () => {
-	expect((await ask(["capture", "ada"])).said).toContain("needs a terminal");
+	expect((await ask(["capture", "ada"], "")).said).toContain("needs a terminal");
 	const from = await agentHome({});
 	expect((await ask(["capture", "ada", "--from", from])).said).toContain("nobody is logged in");
 	await rm(from, { recursive: true });
