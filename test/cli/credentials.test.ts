@@ -123,7 +123,7 @@ test("a login is captured from a home or made in a throwaway one, verified, pool
 	expect(await ask(["purge"])).toMatchObject({ code: 0, said: "Deleted ada.\n" });
 	expect(await ask(["purge", "--pool", "team"])).toMatchObject({ code: 0, said: "Deleted ben.\n" });
 	expect(await ask(["purge"])).toMatchObject({ code: 0, said: "Nothing to forget.\n" });
-	for (const text of ["refresh-", "access-"]) expect(await filesHolding(home, text)).toEqual([]);
+	for (const token of provider.issued) expect(await filesHolding(home, token)).toEqual([]);
 });
 
 test("a capture without a terminal, of nobody, or by a program that fails stores nothing", async () => {

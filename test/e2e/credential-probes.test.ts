@@ -22,8 +22,8 @@ const BACKENDS: Record<string, { missing: () => string | null; start: () => Prom
 	ssh: { missing: missingForSshd, start: () => startSshd() },
 };
 
-/** Put together inside, so that the words of the search are not what is found. */
-const LOOK = `mark="can""ary-9f31c7"
+/** In brackets, so that the words of the search are not what is found. */
+const LOOK = `mark="can[a]ry-9f31c7"
 { env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mem 2>/dev/null | tr '\\0' '\\n'; } | grep -a "$mark" | head -3
 timeout 60 grep -rlsaI -D skip "$mark" /home /tmp /run /etc /root /var /opt/paddock /work 2>/dev/null | head -3
 find / \\( -name secret.key -o -name paddock.db -o -name hosts.json -o -name auth.json \\) -not -path '/proc/*' 2>/dev/null | head -3

@@ -52,9 +52,7 @@ test("a login is carried by the gateway: its tokens rotate while the agent works
 	expect(provider.rotations).toBeGreaterThanOrEqual(2);
 	expect(await paddock.credential("ada")).toMatchObject({ holders: [], version: provider.rotations + 1 });
 	expect(JSON.stringify(result)).not.toMatch(/refresh-[0-9a-f]{32}|access-[0-9a-f]{32}/);
-	for (const kind of ["refresh-", "access-"]) expect(await filesHolding(station.home, kind)).toEqual([]);
-	provider.revokeAccess();
-	expect(await paddock.verifyCredential("ada")).toMatchObject({ state: "alive" });
+	for (const token of provider.issued) expect(await filesHolding(station.home, token)).toEqual([]);
 });
 
 test("a login that its provider ends while the agent works fails the rollout with that reason, and no token in it", async () => {

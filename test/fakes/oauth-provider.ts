@@ -18,6 +18,8 @@ export interface OauthProvider extends AsyncDisposable {
 	/** Models, for whoever brings a living access token. */
 	readonly baseUrl: string;
 	readonly clientId: string;
+	/** Every token that it ever handed out. */
+	readonly issued: string[];
 	/** How often a refresh token was traded for a new one. */
 	rotations: number;
 	/** How often somebody came with one that was spent. */
@@ -52,7 +54,11 @@ export async function openOauthProvider(
 	const { lifetimeS = 3600, callsPerToken = Number.POSITIVE_INFINITY, models } = options;
 	const calls = new Map<string, number>();
 	const families = new Map<string, Family>();
-	const token = (kind: string) => `${kind}-${randomBytes(16).toString("hex")}`;
+	const issued: string[] = [];
+	const token = (kind: string) => {
+		issued.push(`${kind}-${randomBytes(16).toString("hex")}`);
+		return issued.at(-1)!;
+	};
 	const server = createServer((request, response) => void answer(request, response));
 	const clientId = "test-client";
 
@@ -109,7 +115,7 @@ export async function openOauthProvider(
 	await once(server, "listening");
 	const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 	const provider: OauthProvider = {
-		...{ tokenUrl: `${origin}/token`, baseUrl: `${origin}/v1`, clientId },
+		...{ tokenUrl: `${origin}/token`, baseUrl: `${origin}/v1`, clientId, issued },
 		...{ rotations: 0, reuses: 0, overlaps: 0, refused: 0, onRotation: () => {}, instead: null },
 		login(name) {
 			const family = { refresh: token("refresh"), access: token("access"), isAlive: true, asking: 0 };
