@@ -79,15 +79,23 @@ function NewChat() {
 			...credentials.items.map((each) => `cred:${each.label}`),
 		];
 	});
-	const [form, setForm] = useState({ name: "", baseUrl: "", model: "", text: "", permission: "ask" });
+	const [form, setForm] = useState({
+		name: "",
+		baseUrl: "",
+		model: "",
+		apiKey: "",
+		text: "",
+		permission: "ask",
+	});
 	const { error, isBusy, act } = useAction();
 	const names = [...(known.value ?? []), ADDRESS];
 	const name = form.name === "" ? names[0]! : form.name;
 	const isAddress = name === ADDRESS;
 	const set = (change: Partial<typeof form>) => setForm({ ...form, ...change });
 	const model = form.model === "" ? {} : { model: form.model };
+	const key = form.apiKey === "" ? {} : { apiKey: form.apiKey };
 	const endpoint: z.input<typeof EndpointSpec> = isAddress
-		? { type: "url", baseUrl: form.baseUrl, model: form.model }
+		? { type: "url", baseUrl: form.baseUrl, model: form.model, ...key }
 		: { type: "named", name, ...model };
 	const begin = () =>
 		act(async () => {
@@ -125,6 +133,18 @@ function NewChat() {
 						))}
 					</select>
 				</label>
+				{isAddress && (
+					<label className="field">
+						<span>API key</span>
+						<input
+							type="password"
+							autoComplete="off"
+							value={form.apiKey}
+							placeholder="if it wants one"
+							onChange={(event) => set({ apiKey: event.target.value })}
+						/>
+					</label>
+				)}
 				{isAddress && (
 					<label className="field">
 						<span>Base URL</span>
