@@ -152,7 +152,7 @@ test("a branch shows alternatives, the tokens at its break, and what is known of
 	await page.locator(".break", { hasText: "broke off at position 4" }).waitFor();
 	expect(await page.locator(".break .differs").allTextContents()).toContain("⟨99⟩");
 	await page.getByLabel("Prompts").selectOption("tokens");
-	await page.getByText(/Of 5 prompt tokens 2 have a known text/).waitFor();
+	await page.getByText(/Of 7 prompt tokens 2 have a known text/).waitFor();
 	await page.getByLabel("Prompts").selectOption("messages");
 	await page.getByText("⟦user⟧ hello").waitFor();
 	expect(tab.troubles).toEqual([]);
