@@ -1,6 +1,7 @@
 import { makeVisible } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
 import { Credentials } from "../parts/credentials.tsx";
+import { Checks, Hosts } from "../parts/hosts.tsx";
 import { Ago, Problem } from "../parts/say.tsx";
 import { server } from "../server.ts";
 
@@ -89,6 +90,7 @@ export function MachinePage() {
 				</div>
 			</section>
 			<Credentials />
+			<Hosts />
 			<section className="stack tight">
 				<h2>Sandboxes</h2>
 				<Problem error={sandboxes.error} onRetry={sandboxes.reload} />
@@ -100,15 +102,7 @@ export function MachinePage() {
 						<summary>
 							<span className={ok ? "good" : "soft"}>{ok ? "✓" : "○"}</span> {name}
 						</summary>
-						<ul>
-							{checks.map((check) => (
-								<li key={check.name}>
-									<span className={check.ok ? "good" : "bad"}>{check.ok ? "✓" : "✕"}</span> {check.name}:{" "}
-									{makeVisible(check.detail)}
-									{check.fix !== undefined && <span className="soft"> → {makeVisible(check.fix)}</span>}
-								</li>
-							))}
-						</ul>
+						<Checks checks={checks} />
 					</details>
 				))}
 			</section>

@@ -19,6 +19,11 @@ export function Credentials() {
 			reload();
 		});
 	};
+	const verify = (label: string) =>
+		act(async () => {
+			await server.verifyCredential(label);
+			reload();
+		});
 	const items = value?.items ?? [];
 	return (
 		<section className="stack tight">
@@ -36,7 +41,7 @@ export function Credentials() {
 								<th className="number">held</th>
 								<th>used</th>
 								<th>
-									<span className="unseen">forget</span>
+									<span className="unseen">actions</span>
 								</th>
 							</tr>
 						</thead>
@@ -57,6 +62,16 @@ export function Credentials() {
 									</td>
 									<td className="number">
 										<Acting>
+											<button
+												type="button"
+												className="plain"
+												disabled={isBusy}
+												aria-label={`verify ${each.label}`}
+												title="ask the provider one small question with it"
+												onClick={() => verify(each.label)}
+											>
+												verify
+											</button>
 											<button
 												type="button"
 												className="plain"
