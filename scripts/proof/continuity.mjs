@@ -25,13 +25,35 @@ export async function measureContinuity({ server, engine, work, runPython, model
 		writeFileSync(file, toLines(rollouts.flatMap((rollout) => rollout.samples)));
 		const found = await runPython("compare.py", model, file, "--samples");
 		columns[continuity] = { ...describe(rollouts, found), ...oddities(rollouts) };
+		if (continuity === "auto")
+			columns.anew = describe(await Promise.all(rollouts.map((rollout) => renderedAnew(engine, rollout))));
 		process.stdout.write(`continuity ${continuity}: ${JSON.stringify(columns[continuity])}\n`);
 	}
+	const { auto, anew, off } = columns;
 	return [
-		`| ${2 * ROLLOUTS_OF_TASK} rollouts of two tasks, real agent, real engine | stitched | \`continuity: off\` |`,
-		"|---|---|---|",
-		...Object.keys(columns.auto).map((what) => `| ${what} | ${columns.auto[what]} | ${columns.off[what]} |`),
+		`| ${2 * ROLLOUTS_OF_TASK} rollouts of two tasks, real agent, real engine | stitched | the same calls, had the engine rendered each prompt anew | others with \`continuity: off\` |`,
+		"|---|---|---|---|",
+		...Object.keys(auto).map((what) => `| ${what} | ${auto[what]} | ${anew[what] ?? "–"} | ${off[what]} |`),
 	];
+}
+
+/** The very same calls with the prompts that the engine's own template makes of the agent's messages: what they would have come to. */
+async function renderedAnew(engine, rollout) {
+	const { toSamples } = await import("../../src/export/samples.ts");
+	const calls = [];
+	for (const { continuity: _stitched, ...call } of rollout.calls)
+		calls.push({ ...call, promptIds: await renderOf(engine, call.request) });
+	return { ...rollout, ...(await toSamples(calls)) };
+}
+
+async function renderOf(engine, { messages, tools }) {
+	const response = await fetch(`${engine.origin}/tokenize`, {
+		method: "POST",
+		headers: { "content-type": "application/json" },
+		body: JSON.stringify({ model: "proof", messages, tools }),
+	});
+	if (!response.ok) throw new Error(`/tokenize answered ${response.status}: ${await response.text()}`);
+	return (await response.json()).tokens;
 }
 
 async function readRollout(server, id) {
@@ -63,8 +85,8 @@ function describe(rollouts, found) {
 		"sampled tokens": trained,
 		"of these in the largest sample of their session": `${inLargest} = **${((100 * inLargest) / trained).toFixed(1)} %**`,
 		"tokens to train over": sum(samples.map((sample) => sample.ids.length)),
-		"scored again, each sample in one pass: max \\|Δlogp\\|": found.max_difference.toPrecision(2),
-		"least logprob": found.least_logprob.toFixed(2),
+		"scored again, each sample in one pass: max \\|Δlogp\\|": found?.max_difference.toPrecision(2),
+		"least logprob": found?.least_logprob.toFixed(2),
 		"trainable; reward 1": `${certificates.filter(({ trainable }) => trainable).length}; ${rollouts.filter(({ reward }) => reward === 1).length}`,
 		forks: counted(certificates.map(({ continuity }) => continuity.breaks)),
 		"rendered anew, and why": counted(certificates.map(({ continuity }) => continuity.plain)),
