@@ -238,7 +238,7 @@ class Conversation:
         run(self._conversation.interrupt(text, by=by))
 
     def set_model(self, model: str, *, by: str = "python") -> None:
-        """provider/model, for what is sent from now on."""
+        """The model for what follows, as its endpoint calls it."""
         run(self._conversation.set_model(model, by=by))
 
     def close(self) -> ConversationState:

@@ -139,7 +139,7 @@ class AsyncConversation:
         await self._transport.call("POST", self._path("/interrupt"), body=body)
 
     async def set_model(self, model: str, *, by: str = "python") -> None:
-        """provider/model, for what is sent from now on."""
+        """The model for what follows, as its endpoint calls it."""
         await self._transport.call("POST", self._path("/model"), body={"model": model, "by": by})
 
     async def close(self) -> ConversationState:

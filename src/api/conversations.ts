@@ -136,14 +136,11 @@ export const setConversationModel = route({
 	method: "post",
 	path: `${path}/{id}/model`,
 	tag,
-	summary: "Choose the model for what is sent from now on, as provider/model",
+	summary: "Choose the model for what follows, as its endpoint calls it",
 	params: IdParams,
 	body: z
 		.strictObject({
-			model: z
-				.string()
-				.max(500)
-				.regex(/^[^/]+\/.+$/, "must be provider/model"),
+			model: z.string().min(1).max(500),
 			by,
 		})
 		.meta({ id: "ModelChoice" }),

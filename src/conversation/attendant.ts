@@ -39,17 +39,24 @@ export class Attendant {
 	readonly #waiting = new Map<string, { ask: Ask; decide: Waiting }>();
 	/** What was said already, as its senders call it. */
 	readonly #heard: Set<string>;
+	/** Where not the agent but somebody behind it chooses the model. */
+	readonly #setModel: ((model: string) => void) | undefined;
 	readonly #begun = Promise.withResolvers<void>();
 	readonly #listeners = new Set<() => void>();
 	#conversation: Conversation | null = null;
 	/** What people said is obeyed one by one. Never rejects. */
 	#obeying: Promise<void> = Promise.resolve();
 
-	constructor(policy: AttendantPolicy, emit: (event: EventBody) => void, heard: Iterable<string> = []) {
+	constructor(
+		policy: AttendantPolicy,
+		emit: (event: EventBody) => void,
+		options: { heard?: Iterable<string> | undefined; setModel?: ((model: string) => void) | undefined } = {},
+	) {
 		this.#policy = policy;
 		this.#emit = emit;
 		this.#rules = [...policy.rules];
-		this.#heard = new Set(heard);
+		this.#heard = new Set(options.heard);
+		this.#setModel = options.setModel;
 	}
 
 	/** Before the first prompt, so that no ask has to wait for it. */
@@ -152,7 +159,8 @@ export class Attendant {
 		const conversation = this.#conversation;
 		if (conversation === null) throw new Error("there is no agent to hear it");
 		if (command.type === "model") {
-			conversation.setModel(command.model);
+			if (this.#setModel === undefined) conversation.setModel(command.model);
+			else this.#setModel(command.model);
 			return this.#emit({ type: "model-set", model: command.model, by });
 		}
 		if (command.type === "interrupt") {

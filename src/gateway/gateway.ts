@@ -40,6 +40,8 @@ export interface Tap extends AsyncDisposable {
 	/** The true upstream error, so that a provider's 500 is never reported as "agent exited". */
 	readonly lastUpstreamError: Failure | null;
 	readonly stop: TapStop | null;
+	/** Calls from now on go to this model, as the endpoint calls it. What was said so far is another model's tokens. */
+	setModel(model: string): void;
 	/** Cuts every call in flight, upstream too; later calls get 401. */
 	revoke(): Promise<void>;
 }

@@ -28,13 +28,13 @@ export class CutError extends Error {
 /** One rollout's side of the gateway. Holds counters and hashes only, so its size does not grow with the rollout. */
 export class RolloutTap implements Tap {
 	readonly key: string;
-	readonly options: TapOptions;
+	options: TapOptions;
 	readonly ledger = new RequestLedger();
 	readonly budget: TokenBudget;
 	#calls = 0;
 	readonly #revocation = new AbortController();
 	/** What was said in its sessions, so that they stay one chain of tokens. */
-	readonly seam: Seam;
+	seam: Seam;
 	lastUpstreamError: Failure | null = null;
 	stop: TapStop | null = null;
 	/** Prompts refused as too long since the last one that fitted. */
@@ -67,6 +67,13 @@ export class RolloutTap implements Tap {
 	/** Fires when the key is revoked. */
 	get revoked(): AbortSignal {
 		return this.#revocation.signal;
+	}
+
+	setModel(model: string): void {
+		const { endpoint } = this.options;
+		if (model === endpoint.model) return;
+		this.options = { ...this.options, endpoint: { ...endpoint, model } };
+		this.seam = new Seam(this.options);
 	}
 
 	/** The first reason wins and is told once. */

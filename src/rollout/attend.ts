@@ -21,13 +21,13 @@ export function attend(
 	transcript: Transcript,
 	deps: Deps,
 	record: RolloutRecord,
-	options: { heard?: Iterable<string>; first?: Command | undefined } = {},
+	options: { heard?: Iterable<string>; first?: Command | undefined; setModel?: (model: string) => void } = {},
 ): { attendant: Attendant } & Disposable {
 	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
 	const tell = (event: EventBody) => {
 		if (allowance.take(event)) record.emit(event);
 	};
-	const attendant = new Attendant(toPolicy(rollout.request.agent), tell, options.heard);
+	const attendant = new Attendant(toPolicy(rollout.request.agent), tell, options);
 	if (options.first !== undefined) void attendant.obey(options.first);
 	using stack = new DisposableStack();
 	stack.use(listen(conversation, record, transcript, tell));

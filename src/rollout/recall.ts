@@ -15,7 +15,7 @@ export interface Past {
 	openedAt: number | null;
 	/** What was announced: path and digest. */
 	delivered: Map<string, string>;
-	/** provider/model, where somebody chose one. */
+	/** As its endpoint calls it, where somebody chose one. */
 	model: string | null;
 }
 

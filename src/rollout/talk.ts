@@ -67,9 +67,12 @@ export async function talk(
 	const transcript = new Transcript(rollout, deps.store);
 	using attending = attend(rollout, conversation, transcript, deps, record, {
 		heard: past.heard,
+		// An agent in a box knows one model; the gateway knows which one that is.
+		setModel: (model) => tap.setModel(model),
 		first: terms.opening && { type: "send", id: OPENING, ...terms.opening },
 	});
 	using _turns = tellTurns(conversation, record);
+	if (past.model !== null) tap.setModel(past.model);
 	await sayAgain(conversation, past, record);
 	record.phase("agent");
 	attending.attendant.begun();
@@ -122,7 +125,6 @@ function tellTurns(conversation: Conversation, record: RolloutRecord): Disposabl
 
 /** What the worker before this one was told, and its agent took to the grave. */
 async function sayAgain(conversation: Conversation, past: Past, record: RolloutRecord): Promise<void> {
-	if (past.model !== null) conversation.setModel(past.model);
 	for (const { text, by, messageId, id } of past.unheard) {
 		await conversation.send(text, { ids: { messageId, partId: `prt_${messageId.slice(4)}` } });
 		record.emit({

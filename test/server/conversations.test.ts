@@ -112,7 +112,7 @@ test("what is said to one that waits is accepted, and kept for its worker under 
 	expect(await client.say(id, "Hello.", { messageId: "m1" })).toEqual({ accepted: true, messageId: "m1" });
 	expect(await client.interruptConversation(id)).toEqual({ accepted: true });
 	expect(await client.setModel(id, "paddock/large/v2")).toEqual({ accepted: true });
-	await expect(client.setModel(id, "large")).rejects.toMatchObject({ code: "invalid_request" });
+	await expect(client.setModel(id, "")).rejects.toMatchObject({ code: "invalid_request" });
 	expect(await client.pendingAsks(id)).toEqual({ items: [] });
 	expect(await client.deliverables(id)).toEqual({ items: [] });
 	await expect(client.deliverable(id, "none")).rejects.toMatchObject({ status: 404 });
