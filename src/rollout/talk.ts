@@ -6,7 +6,6 @@ import type { ConversationEnd, ConversationTerms } from "../model/conversation.t
 import { toTimerMs } from "../model/duration.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
-import { shorten } from "../model/shorten.ts";
 import { attend } from "./attend.ts";
 import { Deliverables } from "./deliverables.ts";
 import type { Deps } from "./deps.ts";
@@ -20,6 +19,7 @@ import type { Past } from "./recall.ts";
 import type { RolloutRecord } from "./record.ts";
 import { giveState, packState, takeState } from "./state.ts";
 import { Transcript } from "./transcript.ts";
+import { Turns } from "./turns.ts";
 
 /** How a conversation ended, here; null when it goes on elsewhere. */
 export interface TalkEnd {
@@ -32,6 +32,7 @@ const OPENING = "opening";
 
 /** After an interrupt OpenCode kills its tools and reports idle; this long it may take. */
 const INTERRUPT_GRACE_MS = 5_000;
+const REST_MS = 50;
 
 /**
  * Keeps the agent open and lets people talk to it, turn after turn, until it is closed, too long idle, or too old. After each
@@ -71,7 +72,7 @@ export async function talk(
 		setModel: (model) => tap.setModel(model),
 		first: terms.opening && { type: "send", id: OPENING, ...terms.opening },
 	});
-	using _turns = tellTurns(conversation, record);
+	using turns = new Turns(conversation, transcript, record);
 	if (past.model !== null) tap.setModel(past.model);
 	await sayAgain(conversation, past, record);
 	record.phase("agent");
@@ -84,7 +85,7 @@ export async function talk(
 		await deliverables.look();
 		await keepState(rollout, ready, conversation, deps, record);
 	};
-	const end = await takeTurns(conversation, attending.attendant, terms, halt, signals, keep);
+	const end = await takeTurns(conversation, turns, attending.attendant, terms, halt, signals, keep);
 	await keepEvidence(rollout, ready, conversation, transcript, record);
 	return end;
 }
@@ -114,15 +115,6 @@ async function restore(
 	record.emit({ type: "state-restored", messages: state.session.messages.length });
 }
 
-function tellTurns(conversation: Conversation, record: RolloutRecord): Disposable {
-	return conversation.subscribe((event) => {
-		if (event.type !== "turn-end") return;
-		const { messageId, ended, text, error } = event.turn;
-		const told = error && { code: error.code, message: error.message };
-		record.emit({ type: "turn-end", messageId, ended, text: shorten(text) as string, error: told });
-	});
-}
-
 /** What the worker before this one was told, and its agent took to the grave. */
 async function sayAgain(conversation: Conversation, past: Past, record: RolloutRecord): Promise<void> {
 	for (const { text, by, messageId, id } of past.unheard) {
@@ -140,19 +132,21 @@ async function sayAgain(conversation: Conversation, past: Past, record: RolloutR
 
 async function takeTurns(
 	conversation: Conversation,
+	turns: Turns,
 	attendant: Attendant,
 	{ idleS }: ConversationTerms,
 	halt: HaltSwitch,
 	{ close, move }: { close: AbortSignal; move?: AbortSignal | undefined },
 	keep: () => Promise<void>,
 ): Promise<TalkEnd> {
-	const seen = { turns: 0, kept: 0, crash: null as CloseReason | null };
+	const seen = { kept: 0, crash: null as CloseReason | null };
 	let stirred = Promise.withResolvers<"stirred">();
 	using _listening = conversation.subscribe((event) => {
-		if (event.type === "turn-end") seen.turns += 1;
-		if (event.type === "closed") seen.crash = event.reason;
-		if (event.type === "closed" || event.type === "turn-end") stirred.resolve("stirred");
+		if (event.type !== "closed") return;
+		seen.crash = event.reason;
+		stirred.resolve("stirred");
 	});
+	turns.onTold(() => stirred.resolve("stirred"));
 	using _hearing = attendant.onHeard(() => stirred.resolve("stirred"));
 	const asked = fired(close).then(() => "close" as const);
 	const moving = move === undefined ? new Promise<never>(() => {}) : fired(move).then(() => "move" as const);
@@ -165,12 +159,17 @@ async function takeTurns(
 		const end = first === "settled" ? null : first === "close" ? ASKED : toEnd(halt.reason);
 		if (end !== null && (end.closed === null || end.failure !== null)) return end;
 		if (end !== null) await interrupt(conversation);
-		if (seen.turns > seen.kept) {
-			seen.kept = seen.turns;
+		await turns.quiet();
+		if (turns.told > seen.kept) {
+			seen.kept = turns.told;
 			await attendant.undisturbed(keep);
 		}
 		if (end !== null) return end;
-		if (conversation.pending) continue;
+		if (conversation.pending) {
+			// Its turns are over and it still says that it is busy: somebody just spoke, or its last word is on its way.
+			await delay(REST_MS);
+			continue;
+		}
 		const idle = new AbortController();
 		const late = delay(toTimerMs(idleS * 1000), "idle" as const, { signal: idle.signal }).catch(() => null);
 		const next = await Promise.race([stirred.promise, asked, halted, moving, late]);
