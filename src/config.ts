@@ -31,6 +31,8 @@ export interface Config {
 	maxTraceMb: number;
 	/** Folders of this machine that conversations may work in. */
 	folders: readonly string[];
+	/** Whether agents without a box may be added over HTTP. */
+	hostAgents: boolean;
 	/** The environment the endpoint catalog and the backends read their own variables from. */
 	env: Record<string, string | undefined>;
 }
@@ -58,6 +60,7 @@ const Variables = z.object({
 		.string()
 		.regex(/^\/[^:]*(:\/[^:]*)*$/, "must be absolute paths with colons between them")
 		.optional(),
+	PADDOCK_HOST_AGENTS: z.enum(["0", "1"]).optional(),
 	PADDOCK_MAX_PER_ENDPOINT: z.coerce.number().int().min(1).max(100_000).optional(),
 });
 
@@ -88,6 +91,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		maxTraceMb: variables.PADDOCK_MAX_TRACE_MB ?? 1024,
 		folders: variables.PADDOCK_FOLDERS?.split(":") ?? [],
 		maxPerEndpoint: variables.PADDOCK_MAX_PER_ENDPOINT ?? null,
+		hostAgents: variables.PADDOCK_HOST_AGENTS === "1",
 		env,
 	};
 }

@@ -9,6 +9,7 @@ import { challenge } from "./gateway/engines/challenge.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import { ServedWeights } from "./gateway/weights.ts";
 import { Hosts } from "./host/hosts.ts";
+import { AgentHost } from "./kept/host.ts";
 import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -23,7 +24,7 @@ import { reading } from "./verbs/read.ts";
 import { steering } from "./verbs/steer.ts";
 import { submitting } from "./verbs/submit.ts";
 import { tracing } from "./verbs/trace.ts";
-import type { Paddock } from "./verbs/verbs.ts";
+import type { AgentKeeping, Paddock } from "./verbs/verbs.ts";
 
 export type { Paddock } from "./verbs/verbs.ts";
 
@@ -58,6 +59,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
 		config.queueLimit,
 	);
+	const host = stack.use(new AgentHost({ store, home: config.home, env: config.env, warn }));
 	const read = reading(store, queue, config.queueLimit);
 	const owned = stack.move();
 	return {
@@ -69,6 +71,7 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...steering(store, queue),
 		...keeping(store, verify),
 		...placing(new Hosts(config.home)),
+		...keepingAgents(host),
 		async work({ capacity = config.concurrency } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);
@@ -89,6 +92,24 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 function placeOf({ databaseUrl: url, home, masterKeyFile }: Config): StorePlace {
 	const place = { home, ...(masterKeyFile === null ? {} : { keyFile: masterKeyFile }) };
 	return url === null ? { type: "sqlite", ...place } : { type: "postgres", url, ...place };
+}
+
+function keepingAgents(host: AgentHost): AgentKeeping {
+	return {
+		agents: () => host.list(),
+		agent: (name) => host.find(name),
+		addAgent: (agent) => host.add(agent),
+		changeAgent: (name, change) => host.change(name, change),
+		async startAgent(name) {
+			const { baseUrl, ended } = await host.start(name);
+			return { baseUrl: baseUrl ?? "", ended };
+		},
+		stopAgent: (name) => host.stop(name),
+		removeAgent: (name) => host.remove(name),
+		agentLog: (name) => host.log(name),
+		resumeAgents: () => host.resume(),
+		agentAccess: (name) => host.access(name),
+	};
 }
 
 async function openBackend(

@@ -1,3 +1,13 @@
+import {
+	addAgent,
+	changeAgent,
+	getAgent,
+	getAgentLog,
+	listAgents,
+	removeAgent,
+	startAgent,
+	stopAgent,
+} from "./agents.ts";
 import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "./commands.ts";
 import {
 	answerConversationPermission,
@@ -134,4 +144,12 @@ export const routes: readonly Route[] = [
 	removeCredential,
 	listHosts,
 	checkHost,
+	listAgents,
+	addAgent,
+	getAgent,
+	changeAgent,
+	startAgent,
+	stopAgent,
+	getAgentLog,
+	removeAgent,
 ];

@@ -7,7 +7,7 @@ import { z } from "zod";
 export interface Route {
 	/** The operation id; also its name in the client. */
 	readonly name: string;
-	readonly method: "get" | "post" | "put" | "delete";
+	readonly method: "get" | "post" | "put" | "patch" | "delete";
 	/** With `{placeholders}` for `params`. */
 	readonly path: string;
 	readonly tag: string;

@@ -1,6 +1,7 @@
 import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 import { abort } from "./abort.ts";
+import { agentCommands } from "./agent.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { completionOf } from "./completion.ts";
 import { credentialCommands } from "./credentials.ts";
@@ -35,6 +36,7 @@ export const COMMANDS: readonly Command[] = [
 	mcp,
 	taskCheck,
 	policy,
+	...agentCommands,
 	...credentialCommands,
 	...hostCommands,
 	e2bBuildTemplate,

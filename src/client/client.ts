@@ -1,4 +1,15 @@
 import type { z } from "zod";
+import {
+	type AgentCreate,
+	addAgent,
+	changeAgent,
+	getAgent,
+	getAgentLog,
+	listAgents,
+	removeAgent,
+	startAgent,
+	stopAgent,
+} from "../api/agents.ts";
 import { answerPermission, answerQuestion, interruptRollout, sendMessage } from "../api/commands.ts";
 import {
 	type ApiKeyCreate,
@@ -82,6 +93,7 @@ export function createClient(options: ClientOptions) {
 		...groups(options),
 		...machine(options),
 		...credentials(options),
+		...agents(options),
 	};
 }
 
@@ -216,5 +228,20 @@ function credentials(options: ClientOptions) {
 			callRoute(options, purgeCredentials, { body }),
 		removeCredential: (label: string, force = false) =>
 			callRoute(options, removeCredential, { params: { label }, query: { force: force ? "true" : "false" } }),
+	};
+}
+
+/** Agents that are kept on the server's machine, outside any box. */
+function agents(options: ClientOptions) {
+	return {
+		agents: () => callRoute(options, listAgents),
+		agent: (name: string) => callRoute(options, getAgent, { params: { name } }),
+		addAgent: (body: z.input<typeof AgentCreate>) => callRoute(options, addAgent, { body }),
+		changeAgent: (name: string, body: BodyInput<typeof changeAgent>) =>
+			callRoute(options, changeAgent, { params: { name }, body }),
+		startAgent: (name: string) => callRoute(options, startAgent, { params: { name } }),
+		stopAgent: (name: string) => callRoute(options, stopAgent, { params: { name } }),
+		agentLog: (name: string) => callRoute(options, getAgentLog, { params: { name } }),
+		removeAgent: (name: string) => callRoute(options, removeAgent, { params: { name } }),
 	};
 }

@@ -20,6 +20,8 @@ export interface TapOptions {
 	/** Boxes that were booted ahead of time already hold their key; else a new one is made. */
 	key?: string;
 	endpoint: Endpoint;
+	/** The agent may choose among these of the endpoint; without them the endpoint's own model is the only one. */
+	models?: readonly string[];
 	sampling: Sampling;
 	budget: Budget;
 	/** Absent in black_box mode: calls pass, counted but not kept. */

@@ -11,6 +11,8 @@ export interface PatchInput {
 	/** As admitted from the agent; left alone. */
 	body: JsonObject;
 	endpoint: Endpoint;
+	/** What the agent may choose from, if it may. */
+	models?: readonly string[] | undefined;
 	sampling: Sampling;
 	dialect: KnownDialect;
 	/** Fields this endpoint refused before. */
@@ -39,7 +41,7 @@ export interface Patched {
 export function patchRequest(input: PatchInput): Patched {
 	const draft = new RequestDraft(input.body, input.refused);
 	const agentStreams = input.body.stream === true;
-	draft.set("model", input.endpoint.model);
+	if (!isOffered(input)) draft.set("model", input.endpoint.model);
 	setSampling(draft, input);
 	const clippedByBudget = capTokens(draft, input);
 	const wantsTokens = input.captures && input.protocol.carriesTokens;
@@ -53,6 +55,10 @@ export function patchRequest(input: PatchInput): Patched {
 		engineStreams,
 		clippedByBudget,
 	};
+}
+
+function isOffered({ body, models = [] }: PatchInput): boolean {
+	return typeof body.model === "string" && models.includes(body.model);
 }
 
 /** What is sampled is the rollout's to say: a field that an agent brings along counts for nothing. */

@@ -191,6 +191,7 @@ function toPatchInput({ request, tap, reservation, parts, draft }: Call, body: J
 		protocol: request.protocol,
 		body,
 		endpoint: tap.options.endpoint,
+		models: tap.options.models,
 		sampling: tap.options.sampling,
 		dialect: parts.engine.dialect,
 		refused: parts.engine.refused,

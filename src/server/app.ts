@@ -4,6 +4,7 @@ import { HTTPException } from "hono/http-exception";
 import { createLog, type Log } from "../log.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
+import { mountAgents } from "./agent-routes.ts";
 import { mountCommands } from "./command-routes.ts";
 import { mountConsole } from "./console.ts";
 import { mountConversations } from "./conversation-routes.ts";
@@ -63,6 +64,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 	mountMachine(app, door);
 	mountCredentials(app, door);
 	mountHosts(app, door);
+	mountAgents(app, door);
 	mountDescriptions(app);
 	mountConsole(app);
 	return app;

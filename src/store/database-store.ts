@@ -13,6 +13,7 @@ import type { Bytes } from "./bytes/bytes.ts";
 import { Credentials } from "./credentials.ts";
 import type { Database } from "./database.ts";
 import { findFilter } from "./filter.ts";
+import { KeptAgents } from "./kept-agents.ts";
 import { toWalk } from "./order.ts";
 import { toPage } from "./page.ts";
 import { Reads } from "./reads.ts";
@@ -38,6 +39,7 @@ import type { Vault } from "./vault/vault.ts";
 /** The store, whatever database it rests on. */
 export class DatabaseStore implements Store {
 	readonly credentials: Credentials;
+	readonly agents: KeptAgents;
 	readonly #database: Database;
 	readonly #reads: Reads;
 	readonly #announcer: Announcer;
@@ -58,6 +60,7 @@ export class DatabaseStore implements Store {
 		this.#announcer = parts.announcer;
 		this.#vault = parts.vault;
 		this.credentials = new Credentials(parts.database, parts.vault, parts.seen);
+		this.agents = new KeptAgents(parts.database, parts.vault);
 		this.#bytes = parts.bytes;
 		this.#blobs = new AttemptBlobs(parts.bytes, (id) => this.#reads.attempt(id));
 	}

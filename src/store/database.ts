@@ -2,6 +2,7 @@ import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Changed } from "./announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "./credential-steps.ts";
 import type { FoundFilter } from "./filter.ts";
+import type { KeptAgentDecision, KeptAgentRow, KeptAgentStep } from "./kept-agent-steps.ts";
 import type { Walk } from "./order.ts";
 import type { RolloutColumns } from "./rows.ts";
 import type { Source } from "./statistics.ts";
@@ -44,6 +45,10 @@ export interface Database extends AsyncDisposable {
 	credentials(): Promise<CredentialRow[]>;
 	/** Takes a step on one credential, alone, by the database's own clock. */
 	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision>;
-	/** Calls back soon after anything about the rollout changed, in whatever process. */
+	/** By name. */
+	agents(): Promise<KeptAgentRow[]>;
+	/** Takes a step on one kept agent, alone. */
+	changeAgent(name: string, step: KeptAgentStep): Promise<KeptAgentDecision>;
+	/** Calls back soon after anything about the rollout, or the kept agent, changed, in whatever process. */
 	watch(id: string, onChange: () => void): Disposable;
 }

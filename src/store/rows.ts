@@ -5,6 +5,7 @@ import type { Kind } from "../model/id.ts";
 import type { RolloutTerms } from "../model/request.ts";
 import type { Batch, Group, Rollout, RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { CredentialRecord, CredentialRow } from "./credential-steps.ts";
+import type { KeptAgentRecord, KeptAgentRow } from "./kept-agent-steps.ts";
 
 /** A rollout as both databases hand it out for a list; JSON columns are text. */
 export interface RolloutColumns {
@@ -132,6 +133,19 @@ export interface CredentialColumns {
 
 export function toCredentialRow({ record, ...row }: CredentialColumns): CredentialRow {
 	return { ...row, record: JSON.parse(record) as CredentialRecord };
+}
+
+/** A kept agent as both databases hand it out. */
+export interface KeptAgentColumns {
+	id: string;
+	name: string;
+	record: string;
+	sealed: Uint8Array;
+	revision: number;
+}
+
+export function toKeptAgentRow({ record, ...row }: KeptAgentColumns): KeptAgentRow {
+	return { ...row, record: JSON.parse(record) as KeptAgentRecord };
 }
 
 export function toEvent(rolloutId: string, row: EventRow): RolloutEvent {

@@ -16,6 +16,7 @@ import type {
 } from "../model/rollout.ts";
 import type { Statistics } from "../model/statistics.ts";
 import type { Credentials } from "./credentials.ts";
+import type { KeptAgents } from "./kept-agents.ts";
 import type { StatisticsOptions } from "./statistics.ts";
 
 export type { StatisticsOptions } from "./statistics.ts";
@@ -207,6 +208,8 @@ export interface Store extends AsyncDisposable {
 
 	/** Stored provider logins. */
 	readonly credentials: Credentials;
+	/** Records of the agents that are kept on machines, outside any box. */
+	readonly agents: KeptAgents;
 	/** Makes a new master key and puts it in the old one's place; can be interrupted and repeated. */
 	rotateKey(): Promise<void>;
 }

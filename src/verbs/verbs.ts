@@ -15,9 +15,10 @@ import type {
 	Deliverable,
 } from "../model/conversation.ts";
 import type { Credential, LoginTerms } from "../model/credential.ts";
-import type { DialectName } from "../model/endpoint.ts";
+import type { DialectName, EndpointSpec } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Host, HostCheck } from "../model/host.ts";
+import type { KeptAgent, KeptBudget } from "../model/kept-agent.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Batch, Group, Rollout, RolloutOrder, RolloutRow } from "../model/rollout.ts";
@@ -40,6 +41,7 @@ export interface Paddock
 		Steering,
 		Keeping,
 		Placing,
+		AgentKeeping,
 		Machinery,
 		AsyncDisposable {
 	readonly config: Config;
@@ -228,6 +230,47 @@ export interface Placing {
 	checkHost(name: string, options?: { wrap?: readonly string[] }): Promise<HostCheck>;
 	/** Brings the agent there, and places boxes on it from then on. */
 	installHost(name: string, options?: InstallOptions): Promise<InstalledAgent>;
+}
+
+/** Agents that are kept on this machine, outside any box, each with a name. No verb but `agentAccess` hands out a secret. */
+export interface AgentKeeping {
+	agents(): Promise<KeptAgent[]>;
+	agent(name: string): Promise<KeptAgent | null>;
+	addAgent(agent: {
+		name: string;
+		endpoint: EndpointSpec;
+		models: string[];
+		/** `gateway` unless said otherwise: with a key of its own, captured and counted. */
+		via?: "gateway" | "direct" | undefined;
+		budget?: KeptBudget | undefined;
+		permission?: "allow" | "deny" | "ask" | undefined;
+		/** Absolute; below Paddock's own home unless given. */
+		home?: string | undefined;
+		/** Absolute; found when it starts, unless given. */
+		binary?: string | undefined;
+	}): Promise<KeptAgent>;
+	/** A budget counts at once, a revoked key ends what runs; all else waits for the next start. */
+	changeAgent(
+		name: string,
+		change: {
+			models?: string[] | undefined;
+			budget?: KeptBudget | undefined;
+			permission?: "allow" | "deny" | "ask" | undefined;
+			key?: "revoked" | "renewed" | undefined;
+		},
+	): Promise<KeptAgent | null>;
+	/** Starts it in this process, which keeps it until it ends or the agent is stopped, from wherever; `ended` says why. */
+	startAgent(name: string): Promise<{ baseUrl: string; ended: Promise<string> }>;
+	/** Wherever it runs. */
+	stopAgent(name: string): Promise<KeptAgent | null>;
+	/** Stops it, and forgets it with its key. False when there is none. */
+	removeAgent(name: string): Promise<boolean>;
+	/** The end of its server's log. */
+	agentLog(name: string): Promise<string | null>;
+	/** Starts again what a process of this machine kept that died. */
+	resumeAgents(): Promise<void>;
+	/** What its server is reached with; for its owner, on this machine. */
+	agentAccess(name: string): Promise<{ baseUrl: string; password: string } | null>;
 }
 
 /** Who runs agents, and with what. */

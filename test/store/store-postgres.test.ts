@@ -9,6 +9,7 @@ import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 import { request, running, submitOne, watchUntil } from "./conformance.ts";
+import { agentConformance } from "./conformance-agents.ts";
 import { conversationConformance } from "./conformance-conversations.ts";
 import { credentialConformance } from "./conformance-credentials.ts";
 import { dataConformance } from "./conformance-data.ts";
@@ -66,6 +67,7 @@ dataConformance("the PostgreSQL store", openFixture);
 taskConformance("the PostgreSQL store", openFixture);
 vaultConformance("the PostgreSQL store", openFixture);
 credentialConformance("the PostgreSQL store", openFixture);
+agentConformance("the PostgreSQL store", openFixture);
 
 test("ten stores that open an empty database at once all come up on one schema", async (context) => {
 	await using fixture = await openFixture(context);

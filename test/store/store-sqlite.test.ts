@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import { running } from "./conformance.ts";
+import { agentConformance } from "./conformance-agents.ts";
 import { conversationConformance } from "./conformance-conversations.ts";
 import { credentialConformance } from "./conformance-credentials.ts";
 import { dataConformance } from "./conformance-data.ts";
@@ -38,6 +39,7 @@ dataConformance("the embedded store", openFixture);
 taskConformance("the embedded store", openFixture);
 vaultConformance("the embedded store", openFixture);
 credentialConformance("the embedded store", openFixture);
+agentConformance("the embedded store", openFixture);
 
 test("everything the embedded store makes is for its owner alone", async () => {
 	await using fixture = await openFixture();

@@ -177,10 +177,14 @@ function loopFailure(repeats: number): Failure {
 /** A 400 of ours carries its own code as type: agents read "invalid request" as a prompt to be shortened. */
 const ERROR_TYPES: Record<number, string> = { 401: "authentication_error", 429: "rate_limit_error" };
 
-/** The one model there is; which one, only the gateway knows. */
+/** The one model there is, unless the agent has a choice. */
 function modelsOf(holder: KeyHolder): object {
-	const id = holder.type === "tap" ? holder.tap.options.endpoint.model : "primed";
-	return { object: "list", data: [{ id, object: "model", created: 0, owned_by: "paddock" }] };
+	const ids =
+		holder.type === "tap" ? (holder.tap.options.models ?? [holder.tap.options.endpoint.model]) : ["primed"];
+	return {
+		object: "list",
+		data: ids.map((id) => ({ id, object: "model", created: 0, owned_by: "paddock" })),
+	};
 }
 
 function sendJson(

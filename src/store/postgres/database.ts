@@ -4,8 +4,16 @@ import type { Announcer, Changed } from "../announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
 import type { FoundFilter } from "../filter.ts";
+import type { KeptAgentDecision, KeptAgentRow, KeptAgentStep } from "../kept-agent-steps.ts";
 import type { Walk } from "../order.ts";
-import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
+import {
+	type CredentialColumns,
+	type KeptAgentColumns,
+	type RolloutColumns,
+	toCredentialRow,
+	toKeptAgentRow,
+	toRow,
+} from "../rows.ts";
 import type { Source } from "../statistics.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
@@ -13,6 +21,7 @@ import type { Step } from "../transitions.ts";
 import type { WithKeys } from "../vault/vault.ts";
 import { ask, clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
 import { changeCredential } from "./credential.ts";
+import { changeAgent } from "./kept-agent.ts";
 import { keyRows } from "./key-rows.ts";
 import { listRows } from "./list.ts";
 import { PostgresListener } from "./listener.ts";
@@ -25,6 +34,7 @@ export class PostgresDatabase implements Database {
 	readonly sql: Sql;
 	readonly withKeys: WithKeys;
 	readonly #pool: pg.Pool;
+	readonly #channel: string;
 	readonly #writes: PostgresWrites;
 	readonly #announcer: Announcer;
 	readonly #listener: PostgresListener;
@@ -38,6 +48,7 @@ export class PostgresDatabase implements Database {
 				return await change(keyRows(client));
 			});
 		this.#pool = pool;
+		this.#channel = channel;
 		this.#writes = new PostgresWrites(pool, channel);
 		this.#announcer = announcer;
 		this.#listener = new PostgresListener(clientConfig(connection), channel, {
@@ -92,6 +103,15 @@ export class PostgresDatabase implements Database {
 
 	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision> {
 		return transact(this.#pool, (client) => changeCredential(client, label, step));
+	}
+
+	async agents(): Promise<KeptAgentRow[]> {
+		const rows = await this.sql.all<KeptAgentColumns>("SELECT * FROM kept_agents ORDER BY name");
+		return rows.map(toKeptAgentRow);
+	}
+
+	changeAgent(name: string, step: KeptAgentStep): Promise<KeptAgentDecision> {
+		return transact(this.#pool, (client) => changeAgent(client, this.#channel, name, step));
 	}
 
 	watch(id: string, onChange: () => void): Disposable {

@@ -88,6 +88,9 @@ const SCHEMA = `
 	CREATE TABLE credentials (
 		label text PRIMARY KEY, id text NOT NULL, record text NOT NULL, sealed bytea NOT NULL
 	);
+	CREATE TABLE kept_agents (
+		name text PRIMARY KEY, id text NOT NULL, record text NOT NULL, sealed bytea NOT NULL, revision integer NOT NULL
+	);
 	CREATE TABLE vault_keys (name text PRIMARY KEY, wrapped bytea NOT NULL);
 
 	CREATE TABLE trace_chunks (

@@ -4,9 +4,17 @@ import type { Announcer, Changed } from "../announcer.ts";
 import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
 import type { FoundFilter } from "../filter.ts";
+import type { KeptAgentDecision, KeptAgentRow, KeptAgentStep } from "../kept-agent-steps.ts";
 import type { Walk } from "../order.ts";
 import { Reads } from "../reads.ts";
-import { type CredentialColumns, type RolloutColumns, toCredentialRow, toRow } from "../rows.ts";
+import {
+	type CredentialColumns,
+	type KeptAgentColumns,
+	type RolloutColumns,
+	toCredentialRow,
+	toKeptAgentRow,
+	toRow,
+} from "../rows.ts";
 import type { Source } from "../statistics.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
@@ -91,6 +99,17 @@ export class SqliteDatabase implements Database {
 		return this.#writer.order("changeCredential", label, step, Date.now());
 	}
 
+	async agents(): Promise<KeptAgentRow[]> {
+		const rows = await this.sql.all<KeptAgentColumns>("SELECT * FROM kept_agents ORDER BY name");
+		return rows.map(toKeptAgentRow);
+	}
+
+	async changeAgent(name: string, step: KeptAgentStep): Promise<KeptAgentDecision> {
+		const changed = await this.#writer.order("changeAgent", name, step, Date.now());
+		if (changed.id !== null) this.#announcer.changed(changed.id, changed.revision);
+		return changed.decision;
+	}
+
 	/** While somebody watches, what other processes change shows in the file's version. */
 	watch(id: string, onChange: () => void): Disposable {
 		// First the file's version, then the rollout's: a change in between is noticed rather than missed.
@@ -126,7 +145,10 @@ export class SqliteDatabase implements Database {
 	}
 
 	#revision(id: string): number | null {
-		const row = this.#statements.get<{ revision: number }>("SELECT revision FROM rollouts WHERE id = ?", id);
+		const row = this.#statements.get<{ revision: number }>(
+			"SELECT revision FROM rollouts WHERE id = ?1 UNION ALL SELECT revision FROM kept_agents WHERE id = ?1",
+			id,
+		);
 		return row?.revision ?? null;
 	}
 

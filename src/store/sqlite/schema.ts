@@ -101,6 +101,9 @@ const SCHEMA = `
 	CREATE TABLE credentials (
 		label TEXT PRIMARY KEY, id TEXT NOT NULL, record TEXT NOT NULL, sealed BLOB NOT NULL
 	) STRICT;
+	CREATE TABLE kept_agents (
+		name TEXT PRIMARY KEY, id TEXT NOT NULL, record TEXT NOT NULL, sealed BLOB NOT NULL, revision INTEGER NOT NULL
+	) STRICT;
 	CREATE TABLE secrets (rollout_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
 `;
 

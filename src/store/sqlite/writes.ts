@@ -2,7 +2,9 @@ import type { SQLInputValue } from "node:sqlite";
 import type { Changed } from "../announcer.ts";
 import { type CredentialDecision, type CredentialStep, decide } from "../credential-steps.ts";
 import { keyName } from "../credentials.ts";
-import { type CredentialColumns, toCredentialRow } from "../rows.ts";
+import { decideKept, type KeptAgentDecision, type KeptAgentStep } from "../kept-agent-steps.ts";
+import { agentKeyName } from "../kept-agents.ts";
+import { type CredentialColumns, type KeptAgentColumns, toCredentialRow, toKeptAgentRow } from "../rows.ts";
 import type { AbortTarget } from "../store.ts";
 import type { StoredSubmission, Submitted } from "../submission.ts";
 import { type Change, change, dueFor, HEAD, type Head, type Step } from "../transitions.ts";
@@ -52,6 +54,26 @@ export class SqliteWrites {
 			this.#sql.run(insert, label, row.id, JSON.stringify(row.record), row.sealed);
 		} else this.#sql.run("DELETE FROM vault_keys WHERE name = ?", keyName(found!.id));
 		return decision;
+	}
+
+	/** With the revision that whoever watches the agent has to be told. */
+	changeAgent(
+		name: string,
+		step: KeptAgentStep,
+		now: number,
+	): { decision: KeptAgentDecision; id: string | null; revision: number } {
+		const found = this.#sql.get<KeptAgentColumns>("SELECT * FROM kept_agents WHERE name = ?", name);
+		const decision = decideKept(found ? toKeptAgentRow(found) : null, step, now);
+		if ("refused" in decision) return { decision, id: null, revision: 0 };
+		this.#sql.run("DELETE FROM kept_agents WHERE name = ?", name);
+		const { row } = decision;
+		if (row) {
+			const insert = "INSERT INTO kept_agents (name, id, record, sealed, revision) VALUES (?, ?, ?, ?, ?)";
+			this.#sql.run(insert, name, row.id, JSON.stringify(row.record), row.sealed, row.revision);
+			return { decision, id: row.id, revision: row.revision };
+		}
+		this.#sql.run("DELETE FROM vault_keys WHERE name = ?", agentKeyName(found!.id));
+		return { decision, id: found!.id, revision: found!.revision + 1 };
 	}
 
 	#heads(target: AbortTarget, due: string): Head[] {

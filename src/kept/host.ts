@@ -1,0 +1,257 @@
+import { randomBytes } from "node:crypto";
+import { open, rm } from "node:fs/promises";
+import { isAbsolute, join } from "node:path";
+import type { ServeConversation, ServeConversationOptions } from "../agent/serve/conversation.ts";
+import { UsageError } from "../errors.ts";
+import { credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
+import { findServeProgram } from "../host/find-program.ts";
+import type { EndpointSpec } from "../model/endpoint.ts";
+import { AgentName, type KeptAgent, type KeptBudget } from "../model/kept-agent.ts";
+import type { KeptAgentChange } from "../store/kept-agent-steps.ts";
+import { unknownAgent } from "../store/kept-agents.ts";
+import { Keeping, type KeepingDeps, toKeeper } from "./keeping.ts";
+import { isThere, ownPlace } from "./place.ts";
+
+export interface HostOptions extends KeepingDeps {
+	/** Of Paddock; agents have their homes below it, unless they are given another. */
+	home: string;
+}
+
+export interface AgentToAdd {
+	name: string;
+	endpoint: EndpointSpec;
+	models: string[];
+	via?: "gateway" | "direct" | undefined;
+	budget?: KeptBudget | undefined;
+	permission?: "allow" | "deny" | "ask" | undefined;
+	/** Absolute. */
+	home?: string | undefined;
+	/** Absolute. */
+	binary?: string | undefined;
+}
+
+export interface AgentChange {
+	models?: string[] | undefined;
+	budget?: KeptBudget | undefined;
+	permission?: "allow" | "deny" | "ask" | undefined;
+	/** `revoked`: its key opens nothing any more, and what runs ends. `renewed`: it gets another. */
+	key?: "revoked" | "renewed" | undefined;
+}
+
+const LOG_TAIL_BYTES = 256 * 1024;
+/** How long a stop waits for the process that keeps the agent. */
+const STOP_MS = 20_000;
+
+/** The agents that are kept outside any box: their records, and the servers of those that this process keeps. */
+export class AgentHost implements AsyncDisposable {
+	readonly #options: HostOptions;
+	readonly #kept = new Map<string, Promise<Keeping>>();
+
+	constructor(options: HostOptions) {
+		this.#options = options;
+	}
+
+	list(): Promise<KeptAgent[]> {
+		return this.#options.store.agents.list();
+	}
+
+	find(name: string): Promise<KeptAgent | null> {
+		return this.#options.store.agents.find(name);
+	}
+
+	async add({ name, endpoint, models, binary, ...agent }: AgentToAdd): Promise<KeptAgent> {
+		const parsed = AgentName.safeParse(name);
+		if (!parsed.success)
+			throw new UsageError(`a name is made of ${parsed.error.issues[0]!.message}`, "bad_agent");
+		if (models.length === 0) throw new UsageError("an agent needs at least one model", "bad_agent");
+		const { home = join(this.#options.home, "agents", name), via = "gateway" } = agent;
+		if (!isAbsolute(home)) throw new UsageError(`${home} is no absolute path`, "bad_agent");
+		if ((await this.list()).some((other) => other.home === home && other.name !== name))
+			throw new UsageError(`another agent has its home in ${home}`, "bad_agent");
+		const { spec, apiKey } = withoutKey(endpoint);
+		const secrets = { password: newSecret(), key: newKey(), apiKey };
+		const { budget = {}, permission = "ask" } = agent;
+		return await this.#options.store.agents.add(
+			{ name, home, binary: binary ?? null, via, endpoint: spec, models, budget, permission },
+			secrets,
+		);
+	}
+
+	/** Null when there is none. A budget counts at once, all else at the next start. */
+	async change(name: string, { key, ...change }: AgentChange): Promise<KeptAgent | null> {
+		const { agents } = this.#options.store;
+		if ((await this.find(name)) === null) return null;
+		const fields = Object.entries(change).filter(([, value]) => value !== undefined);
+		const revoked = key === "revoked" ? { revokedAt: Date.now() } : {};
+		const needsRestart = change.models !== undefined || change.permission !== undefined;
+		const changed: KeptAgentChange = { ...Object.fromEntries(fields), ...revoked };
+		const agent = await agents.change(name, changed, { needsRestart });
+		return key === "renewed" ? await agents.renewKey(name, newKey()) : agent;
+	}
+
+	/** Started here, and kept by this process as long as it lives; one that runs already is left as it is. */
+	async start(name: string): Promise<Keeping> {
+		const keeping = this.#kept.get(name) ?? this.#start(name);
+		this.#kept.set(name, keeping);
+		try {
+			const kept = await keeping;
+			void kept.ended.then(() => this.#forget(name, keeping));
+			return kept;
+		} catch (error) {
+			this.#forget(name, keeping);
+			throw error;
+		}
+	}
+
+	/** Wherever it runs; null when there is none. */
+	async stop(name: string): Promise<KeptAgent | null> {
+		const { agents } = this.#options.store;
+		const agent = await agents.change(name, { wanted: "stopped" }, { needsRestart: false });
+		if (agent === null) return null;
+		const here = await this.#kept.get(name);
+		if (here !== undefined) await here[Symbol.asyncDispose]();
+		else if (agent.keptBy !== null && (await isThere(agent.keptBy))) await this.#untilReleased(agent);
+		else await this.#endLeftBehind(agent);
+		return await this.find(name);
+	}
+
+	/** With its home, unless that was chosen by somebody; false when there is none. */
+	async remove(name: string): Promise<boolean> {
+		const agent = await this.stop(name);
+		if (agent === null) return false;
+		const removed = await this.#options.store.agents.remove(name);
+		if (agent.home === join(this.#options.home, "agents", name))
+			await rm(agent.home, { recursive: true, force: true });
+		return removed;
+	}
+
+	/** A conversation with an agent that this process keeps, or starts now. */
+	async open(name: string, options: ServeConversationOptions): Promise<ServeConversation> {
+		return await (await this.start(name)).open(options);
+	}
+
+	/** The end of its server's log, without its secrets; null when there is no such agent. */
+	async log(name: string): Promise<string | null> {
+		const agent = await this.find(name);
+		if (agent === null) return null;
+		const secrets = await this.#options.store.agents.secrets(name);
+		const text = await tailOf(join(agent.home, "serve.log"));
+		return Object.values(secrets).reduce<string>(
+			(said, secret) => (secret === null ? said : said.replaceAll(secret, "[hidden]")),
+			text,
+		);
+	}
+
+	/** What its running server is reached with; null when it does not run. */
+	async access(name: string): Promise<{ baseUrl: string; password: string } | null> {
+		const agent = await this.find(name);
+		if (agent === null) throw unknownAgent(name);
+		const { password } = await this.#options.store.agents.secrets(name);
+		return agent.baseUrl === null ? null : { baseUrl: agent.baseUrl, password };
+	}
+
+	/** What was to run when this machine's last process ended, for a server that starts. */
+	async resume(): Promise<void> {
+		for (const { name, wanted, keptBy } of await this.list()) {
+			if (wanted !== "running" || keptBy === null || (await isThere(keptBy))) continue;
+			await this.start(name).catch((error) => this.#options.warn(`agent ${name}: ${String(error)}`));
+		}
+	}
+
+	async [Symbol.asyncDispose](): Promise<void> {
+		const kept = await Promise.allSettled(this.#kept.values());
+		await Promise.all(
+			kept.flatMap((each) => (each.status === "fulfilled" ? [each.value[Symbol.asyncDispose]()] : [])),
+		);
+	}
+
+	#forget(name: string, keeping: Promise<Keeping>): void {
+		if (this.#kept.get(name) === keeping) this.#kept.delete(name);
+	}
+
+	async #start(name: string): Promise<Keeping> {
+		const { store, env } = this.#options;
+		const agent = await this.find(name);
+		if (agent === null) throw unknownAgent(name);
+		if (agent.revokedAt !== null)
+			throw new UsageError(
+				`the key of the agent ${name} was revoked: renew it (--key renewed)`,
+				"agent_revoked",
+			);
+		const binary = findServeProgram({ explicit: agent.binary, path: env.PATH });
+		const { keptBy } = agent;
+		const place = await ownPlace();
+		const taken =
+			keptBy !== null && (await isThere(keptBy)) ? null : await store.agents.take(name, place, keptBy);
+		if (taken === null)
+			throw new UsageError(
+				`the agent ${name} is kept by another process already (${describe(keptBy)}): stop it first`,
+				"agent_kept",
+			);
+		return await Keeping.start(taken, place, binary, this.#options);
+	}
+
+	/** Whoever keeps it is told by the record. */
+	async #untilReleased({ id, name, keptBy }: KeptAgent): Promise<void> {
+		const released = Promise.withResolvers<boolean>();
+		const { store } = this.#options;
+		const look = async () => {
+			const now = await store.agents.find(name);
+			if (now === null || now.keptBy === null) released.resolve(true);
+		};
+		using _watching = store.watch(id, () => void look().catch(released.reject));
+		const late = setTimeout(() => released.resolve(false), STOP_MS);
+		await look();
+		const isReleased = await released.promise.finally(() => clearTimeout(late));
+		if (!isReleased)
+			throw new UsageError(
+				`the process that keeps the agent ${name} does not let it go (${describe(keptBy)})`,
+				"agent_kept",
+			);
+	}
+
+	/** Its keeper was killed: the server lives on, and knows its password. */
+	async #endLeftBehind(agent: KeptAgent): Promise<void> {
+		const { store } = this.#options;
+		const secrets = await store.agents.secrets(agent.name);
+		const provider = { baseUrl: "", apiKey: secrets.key, models: agent.models };
+		await toKeeper(agent, secrets, "", provider).stop();
+		if (agent.keptBy !== null) await store.agents.release(agent.name, agent.keptBy);
+	}
+}
+
+function describe(place: KeptAgent["keptBy"]): string {
+	return place === null ? "just now" : `process ${place.pid} on ${place.machine.split(" ")[0]}`;
+}
+
+/** The key goes into the vault, the rest into the record. */
+function withoutKey(endpoint: EndpointSpec): { spec: EndpointSpec; apiKey: string | null } {
+	if (endpoint.type === "policy")
+		throw new UsageError("a kept agent needs an endpoint with a model", "bad_agent");
+	credentialOf(endpoint);
+	const { apiKey = null, ...spec } = endpoint;
+	if (spec.type === "url") spec.baseUrl = normaliseBaseUrl(spec.baseUrl, "base_url");
+	return { spec, apiKey };
+}
+
+function newSecret(): string {
+	return randomBytes(32).toString("base64url");
+}
+
+function newKey(): string {
+	return `pk-${newSecret()}`;
+}
+
+async function tailOf(path: string): Promise<string> {
+	try {
+		await using file = await open(path, "r");
+		const { size } = await file.stat();
+		const start = Math.max(0, size - LOG_TAIL_BYTES);
+		const { buffer, bytesRead } = await file.read(Buffer.alloc(size - start), 0, size - start, start);
+		return buffer.subarray(0, bytesRead).toString("utf8");
+	} catch (error) {
+		// It was never started.
+		if ((error as NodeJS.ErrnoException).code === "ENOENT") return "";
+		throw error;
+	}
+}

@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { Client } from "../../src/client/client.ts";
+import { createApp } from "../../src/server/app.ts";
+import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
+import { clientOf, postJson } from "./caller.ts";
+
+const CANARY = "sk-canary-81d2c6b0aa";
+const HELPER = {
+	name: "helper",
+	endpoint: { type: "url", baseUrl: "https://models.example", model: "small", apiKey: CANARY } as const,
+	models: ["small"],
+	budget: { maxTotalTokens: 1000 },
+};
+
+let paddock: IdlePaddock;
+let app: ReturnType<typeof createApp>;
+let client: Client;
+beforeAll(async () => {
+	paddock = await openIdlePaddock({ hostAgents: true });
+	app = createApp(paddock);
+	client = clientOf(app);
+});
+afterAll(() => paddock[Symbol.asyncDispose]());
+
+test("an agent can be added, seen, changed, revoked and removed, and no answer holds a secret", async () => {
+	const added = await client.addAgent(HELPER);
+	expect(added).toMatchObject({ name: "helper", via: "gateway", keptBy: null, revokedAt: null });
+	expect((await client.agents()).items).toEqual([added]);
+	expect(await client.agent("helper")).toEqual(added);
+	await expect(client.addAgent(HELPER)).rejects.toMatchObject({ status: 409, code: "agent_exists" });
+	const changed = await client.changeAgent("helper", { models: ["a", "b"], budget: { maxCalls: 5 } });
+	expect(changed).toMatchObject({ models: ["a", "b"], budget: { maxCalls: 5 }, needsRestart: false });
+	expect((await client.changeAgent("helper", { key: "revoked" })).revokedAt).toBeGreaterThan(0);
+	await expect(client.startAgent("helper")).rejects.toMatchObject({ status: 409, code: "agent_revoked" });
+	const renewed = await client.changeAgent("helper", { key: "renewed" });
+	expect(renewed.keyFingerprint).not.toBe(added.keyFingerprint);
+	expect(await client.agentLog("helper")).toEqual({ text: "" });
+	expect(await client.stopAgent("helper")).toMatchObject({ keptBy: null });
+	const { password, key } = await paddock.store.agents.secrets("helper");
+	for (const secret of [CANARY, password, key])
+		expect(JSON.stringify([added, changed, renewed])).not.toContain(secret);
+	expect(await client.removeAgent("helper")).toEqual({ removed: true });
+	for (const gone of [client.agent("helper"), client.startAgent("helper"), client.stopAgent("helper")])
+		await expect(gone).rejects.toMatchObject({ status: 404, code: "unknown_agent" });
+});
+
+test("a token for rollouts is no shell on this machine: without the operator's word none is added", async () => {
+	await using careful = await openIdlePaddock();
+	const refused = clientOf(createApp(careful)).addAgent(HELPER);
+	await expect(refused).rejects.toMatchObject({ status: 403, code: "host_agents_refused" });
+	expect(await careful.agents()).toEqual([]);
+});
+
+test("whoever asks over HTTP chooses neither the program nor its place", async () => {
+	for (const more of [{ binary: "/bin/sh" }, { home: "/etc" }])
+		expect((await postJson(app, "/api/v1/agents", { ...HELPER, ...more })).status).toBe(422);
+	expect((await client.agents()).items).toEqual([]);
+});
