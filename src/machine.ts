@@ -8,6 +8,7 @@ import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import type { GatewayLog } from "./gateway/log.ts";
 import type { ServedWeights } from "./gateway/weights.ts";
+import type { Live } from "./live/live.ts";
 import { RolloutRequest } from "./model/request.ts";
 import { openPolicyServer } from "./policy/server.ts";
 import type { Job, JobEnd } from "./queue/queue.ts";
@@ -26,6 +27,7 @@ const REAP_EVERY_MS = 60_000;
 export interface MachineOptions {
 	config: Config;
 	store: Store;
+	live: Live;
 	warn: (message: string) => void;
 	gatewayLimits: Partial<GatewayLimits>;
 	weights: ServedWeights;
@@ -72,6 +74,7 @@ export function openMachine(options: MachineOptions): Machine {
 			);
 			const deps = {
 				store: patient(store),
+				live: options.live,
 				gateway,
 				agent: opencode,
 				policies,

@@ -10,6 +10,8 @@ import type { GatewayLimits } from "./gateway/limits.ts";
 import { ServedWeights } from "./gateway/weights.ts";
 import { Hosts } from "./host/hosts.ts";
 import { AgentHost } from "./kept/host.ts";
+import type { Live } from "./live/live.ts";
+import { LocalLive } from "./live/local.ts";
 import { openMachine } from "./machine.ts";
 import type { RolloutEvent } from "./model/event.ts";
 import type { Queue } from "./queue/queue.ts";
@@ -47,12 +49,12 @@ export interface PaddockOptions {
 export async function openPaddock(config: Config, options: PaddockOptions = {}): Promise<Paddock> {
 	const { warn = () => {}, gatewayLimits = {}, onReaped = () => {} } = options;
 	await using stack = new AsyncDisposableStack();
-	const { store, queue } = await openBackend(config, options, stack);
+	const { store, queue, live } = await openBackend(config, options, stack);
 	if (options.onCommit) store.onCommit(options.onCommit);
 	const open = options.openMachine ?? openMachine;
 	const weights = new ServedWeights();
 	const refresher = stack.use(openRefresher(placeOf(config)));
-	const machine = stack.use(open({ config, store, warn, gatewayLimits, weights, onReaped, refresher }));
+	const machine = stack.use(open({ config, store, live, warn, gatewayLimits, weights, onReaped, refresher }));
 	const verify = (label: string) =>
 		verifyCredential({ credentials: store.credentials, refresher, probe: challenge }, label);
 	const admission = new Admission(
@@ -65,9 +67,9 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	return {
 		config,
 		...submitting(config, store, queue, admission),
-		...conversing(config, store, queue, admission),
+		...conversing(config, store, live, queue, admission),
 		...read,
-		...tracing(store, read),
+		...tracing(store, live, read),
 		...steering(store, queue),
 		...keeping(store, verify),
 		...placing(new Hosts(config.home)),
@@ -116,7 +118,7 @@ async function openBackend(
 	config: Config,
 	options: PaddockOptions,
 	stack: AsyncDisposableStack,
-): Promise<{ store: Store; queue: Queue }> {
+): Promise<{ store: Store; queue: Queue; live: Live }> {
 	const { databaseUrl: url, home, env } = config;
 	const keyFile = config.masterKeyFile ?? undefined;
 	const { adopt = true, warn } = options;
@@ -126,10 +128,13 @@ async function openBackend(
 		const { openSqliteStore } = await import("./store/sqlite/sqlite.ts");
 		const { openEmbeddedQueue } = await import("./queue/embedded/embedded.ts");
 		const store = stack.use(await openSqliteStore({ home, keyFile }));
-		return { store, queue: stack.use(await openEmbeddedQueue({ store, home, adopt, onError })) };
+		const queue = stack.use(await openEmbeddedQueue({ store, home, adopt, onError }));
+		return { store, queue, live: new LocalLive() };
 	}
 	const { openPostgresStore } = await import("./store/postgres/postgres.ts");
 	const { openBossQueue } = await import("./queue/boss/boss.ts");
 	const store = stack.use(await openPostgresStore({ url, home, env, keyFile }));
-	return { store, queue: stack.use(await openBossQueue({ url, store, onError })) };
+	const { PostgresLive } = await import("./live/postgres.ts");
+	const live = stack.use(new PostgresLive({ url, schema: "paddock" }));
+	return { store, live, queue: stack.use(await openBossQueue({ url, store, onError })) };
 }

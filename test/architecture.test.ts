@@ -21,6 +21,7 @@ const STAGES = [
 	"verify",
 	"store",
 	"credential",
+	"live",
 	"queue",
 	"export",
 ];
@@ -36,6 +37,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	verify: ["model", "sandbox/sandbox.ts"],
 	store: ["model"],
 	credential: ["model", "store/credentials.ts", "store/place.ts", "store/store.ts"],
+	live: ["model", "store/postgres/connection.ts", "store/postgres/listener.ts"],
 	queue: [
 		"model",
 		"host/process.ts",
@@ -54,6 +56,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 		...["model", "store", "export", "agent/agent.ts", "gateway/catalog.ts", "policy/names.ts"],
 		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts", "credential/capture.ts", "credential/login.ts"],
 		...["host/hosts.ts", "host/visit.ts"],
+		"live",
 	],
 	"paddock.ts": [...STAGES, "kept", "rollout", "config.ts", "machine.ts", "verbs"],
 	server: ["api", "model", "paddock.ts", "mcp", "openenv"],

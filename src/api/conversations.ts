@@ -17,7 +17,7 @@ import {
 } from "./commands.ts";
 import { CREATING, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
 import { API, IdParams, PageQuery, pageOf, route } from "./route.ts";
-import { EventHeaders, EventQuery, Messages, SSE } from "./trace.ts";
+import { EventHeaders, EventQuery, liveWish, Messages, SSE } from "./trace.ts";
 
 const tag = "conversations";
 const NOT_FOUND = { 404: "No conversation has this id" };
@@ -88,10 +88,13 @@ export const getConversationEvents = route({
 	summary:
 		"What happened, in order. With `Accept: text/event-stream` live until it is closed, resuming after `Last-Event-ID`; otherwise a page, waiting up to wait_s for the first event",
 	params: IdParams,
-	query: EventQuery,
+	query: EventQuery.extend({ live: liveWish("true") }),
 	headers: EventHeaders,
 	reply: ConversationEventPage,
-	media: { [SSE]: "`id` is the sequence number, `data` a ConversationEvent; comments keep the line alive" },
+	media: {
+		[SSE]:
+			"`id` is the sequence number, `data` a ConversationEvent; comments keep the line alive. Unless live=false also LiveText, whose `id` says how much of each text you have",
+	},
 	empty: "It is closed and there are no events after that one: do not come back for more",
 	refusals: NOT_FOUND,
 });

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { ModelCall } from "../model/call.ts";
 import { RolloutEvent } from "../model/event.ts";
+import { POSITION } from "../model/live-text.ts";
 import { Certificate, Sample } from "../model/sample.ts";
 import { FilterQuery, waitSeconds } from "./rollouts.ts";
 import { API, IdParams, route, whole } from "./route.ts";
@@ -28,12 +29,20 @@ export const EventQuery = z.object({
 	format: z.enum(["json", "sse"]).optional().describe("Wins over the Accept header"),
 });
 
+/** Whether a stream shows text while it is being written; `unsaid` holds for callers who do not say. */
+export function liveWish(unsaid: "true" | "false") {
+	return z
+		.enum(["true", "false"])
+		.default(unsaid)
+		.describe("In a stream: between the events also text as it is being written, which is not stored");
+}
+
 export const EventHeaders = z.object({
 	"last-event-id": z
 		.string()
-		.regex(/^\d{1,15}$/)
+		.regex(POSITION)
 		.optional()
-		.describe("Wins over `after`"),
+		.describe("Wins over `after`; of a live stream it also says how much of each text you have"),
 });
 
 export const getEvents = route({
@@ -44,10 +53,13 @@ export const getEvents = route({
 	summary:
 		"What happened, in order. With `Accept: text/event-stream` live until the end event, resuming after `Last-Event-ID`; otherwise a page, waiting up to wait_s for the first event",
 	params: IdParams,
-	query: EventQuery,
+	query: EventQuery.extend({ live: liveWish("false") }),
 	headers: EventHeaders,
 	reply: EventPage,
-	media: { [SSE]: "`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive" },
+	media: {
+		[SSE]:
+			"`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive. With live=true also LiveText, whose `id` says how much of each text you have",
+	},
 	empty: "The rollout is over and there are no events after that one: do not come back for more",
 	refusals: NOT_FOUND,
 });

@@ -2,6 +2,7 @@ import { getConversationEvents } from "../api/conversations.ts";
 import { getEvents, SSE } from "../api/trace.ts";
 import type { ConversationEvent } from "../model/conversation.ts";
 import type { RolloutEvent } from "../model/event.ts";
+import type { LiveText } from "../model/live-text.ts";
 import { readLines } from "./lines.ts";
 import { Backoff, pause } from "./pause.ts";
 import { ApiError, type ClientOptions, openRoute } from "./request.ts";
@@ -10,6 +11,8 @@ export interface FollowOptions {
 	/** The last sequence number already seen. */
 	after?: number;
 	signal?: AbortSignal | undefined;
+	/** Hears text while it is being written: what stands from `offset` on is now `text`. The events have what is finished. */
+	onText?: ((text: LiveText) => void) | undefined;
 	/** With no connection for this long, the last error is thrown. */
 	giveUpAfterMs?: number;
 }
@@ -46,15 +49,20 @@ async function* followLog<E extends Event>(
 ): AsyncGenerator<E> {
 	const { signal, giveUpAfterMs = 60_000 } = options;
 	let last = options.after ?? 0;
+	const place = { word: String(last) };
 	let heardAt = Date.now();
 	const backoff = new Backoff();
 	while (!signal?.aborted) {
 		try {
-			for await (const event of openStream<E>(client, route, id, last, signal)) {
-				if (event.seq <= last) continue;
-				last = event.seq;
+			for await (const event of openStream<E>(client, route, id, place, options)) {
 				heardAt = Date.now();
 				backoff.reset();
+				if (event.type === "text") {
+					options.onText?.(event);
+					continue;
+				}
+				if (event.seq <= last) continue;
+				last = event.seq;
 				yield event;
 				if (event.type === "rollout-end") return;
 			}
@@ -72,9 +80,9 @@ async function* openStream<E extends Event>(
 	client: ClientOptions,
 	route: EventRoute,
 	id: string,
-	after: number,
-	signal: AbortSignal | undefined,
-): AsyncGenerator<E> {
+	place: { word: string },
+	{ signal, onText }: FollowOptions,
+): AsyncGenerator<E | LiveText> {
 	const dead = new AbortController();
 	const abort = () => dead.abort();
 	signal?.addEventListener("abort", abort);
@@ -82,14 +90,17 @@ async function* openStream<E extends Event>(
 	try {
 		const response = await openRoute(client, route, {
 			params: { id },
-			headers: { "last-event-id": String(after) },
+			query: { live: onText === undefined ? "false" : "true" },
+			headers: { "last-event-id": place.word },
 			accept: SSE,
 			signal: dead.signal,
 		});
 		for await (const line of readLines(response.body)) {
 			clearTimeout(timer);
 			timer = setTimeout(abort, SILENCE_MS);
-			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as E;
+			// Says how much of each text we have: after a cut only the rest is sent.
+			if (line.startsWith("id:")) place.word = line.slice(3).trim();
+			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as E | LiveText;
 		}
 	} finally {
 		clearTimeout(timer);

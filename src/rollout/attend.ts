@@ -11,6 +11,7 @@ import { shorten } from "../model/shorten.ts";
 import { coalesce } from "./coalesce.ts";
 import type { Deps } from "./deps.ts";
 import { EventAllowance } from "./event-allowance.ts";
+import { passOnText } from "./pass-on-text.ts";
 import type { RolloutRecord } from "./record.ts";
 import type { Transcript } from "./transcript.ts";
 
@@ -31,6 +32,7 @@ export function attend(
 	if (options.first !== undefined) void attendant.obey(options.first);
 	using stack = new DisposableStack();
 	stack.use(listen(conversation, record, transcript, tell));
+	stack.use(passOnText(rollout.id, conversation, deps.live));
 	stack.use(attendant.attend(conversation));
 	stack.use(takeCommands(rollout, deps, record, attendant));
 	stack.use(transcript.follow(conversation));

@@ -1,6 +1,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Refresher } from "../credential/refresher/refresher.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { Live } from "../live/live.ts";
 import type { PolicyServer } from "../policy/policy.ts";
 import type { Backend } from "../sandbox/sandbox.ts";
 import type { Store } from "../store/store.ts";
@@ -11,6 +12,8 @@ import type { Turnstiles } from "./turnstile.ts";
 /** What the story needs of the world. */
 export interface Deps {
 	store: Store;
+	/** Where text is told while it is being written. */
+	live: Live;
 	gateway: Gateway;
 	agent: Agent;
 	policies: PolicyServer;

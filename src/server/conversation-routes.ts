@@ -46,6 +46,7 @@ export function mountConversations(app: OpenAPIHono, door: HttpDoor): void {
 		return serveEvents(door, call, {
 			page: async (options) => found(await paddock.conversationEvents(id, options), id),
 			follow: (options) => paddock.followConversation(id, options),
+			live: (options) => paddock.converseLive(id, options),
 		});
 	});
 

@@ -12,7 +12,7 @@ export interface StreamOptions {
 
 /** Server-sent events, pulled only as fast as the caller reads; a comment now and then keeps proxies from cutting. */
 export function sseResponse(
-	events: AsyncIterable<{ id: number; data: unknown }>,
+	events: AsyncIterable<{ id: number | string; data: unknown }>,
 	options: StreamOptions,
 ): Response {
 	const chunks = encode(events, ({ id, data }) => `id: ${id}\ndata: ${JSON.stringify(data)}\n\n`);

@@ -1,6 +1,8 @@
 import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { UsageError } from "../errors.ts";
+import type { Live } from "../live/live.ts";
+import { readLive } from "../live/reading.ts";
 import { deliverableBlob } from "../model/blob.ts";
 import {
 	type ConversationEvent,
@@ -24,7 +26,13 @@ import type { Conversing } from "./verbs.ts";
 const PAGE = 1_000;
 
 /** Live agents that are stored and queued like rollouts, and hosted by the same workers. */
-export function conversing(config: Config, store: Store, queue: Queue, admission: Admission): Conversing {
+export function conversing(
+	config: Config,
+	store: Store,
+	live: Live,
+	queue: Queue,
+	admission: Admission,
+): Conversing {
 	const find = async (id: string) => (isStorable(id) ? await store.conversation(id) : null);
 
 	async function enqueue(id: string, priority: number): Promise<void> {
@@ -65,6 +73,11 @@ export function conversing(config: Config, store: Store, queue: Queue, admission
 		async *followConversation(id, options) {
 			if ((await find(id)) === null) return;
 			for await (const event of follow(store, id, options)) yield toTold(event);
+		},
+		async *converseLive(id, options) {
+			if ((await find(id)) === null) return;
+			for await (const read of readLive(follow(store, id, options), live, id, options))
+				yield "event" in read ? { ...read, event: toTold(read.event) } : read;
 		},
 		async conversationEvents(id, { after, limit, waitMs = 0, signal }) {
 			if ((await find(id)) === null) return null;

@@ -4,6 +4,8 @@ import { toResult } from "../export/result.ts";
 import { certify } from "../export/rows.ts";
 import { SampleBuilder } from "../export/samples.ts";
 import { TokenTally } from "../export/token-sums.ts";
+import type { Live } from "../live/live.ts";
+import { readLive } from "../live/reading.ts";
 import type { ModelCall } from "../model/call.ts";
 import { untilTimeout } from "../model/duration.ts";
 import { kindOf } from "../model/id.ts";
@@ -15,10 +17,17 @@ import { readCalls } from "../store/trace/trace-log.ts";
 import type { EventOptions, EventPage, Reading, Tracing, Transcript } from "./verbs.ts";
 
 /** What one rollout left, or leaves just now. */
-export function tracing(store: Store, { rollout, row }: Pick<Reading, "rollout" | "row">): Tracing {
+export function tracing(
+	store: Store,
+	live: Live,
+	{ rollout, row }: Pick<Reading, "rollout" | "row">,
+): Tracing {
 	return {
 		async *follow(id, options) {
 			if ((await row(id)) !== null) yield* follow(store, id, options);
+		},
+		async *followLive(id, options) {
+			if ((await row(id)) !== null) yield* readLive(follow(store, id, options), live, id, options);
 		},
 		async events(id, options) {
 			return (await row(id)) === null ? null : await pageOfEvents(store, id, options);

@@ -4,6 +4,7 @@ import type { Config } from "../config.ts";
 import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../export/export.ts";
 import type { MemberFigures } from "../export/group-figures.ts";
 import type { InstalledAgent, InstallOptions } from "../host/visit.ts";
+import type { Read } from "../live/reading.ts";
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
 import type { Command } from "../model/command.ts";
@@ -19,6 +20,7 @@ import type { DialectName, EndpointSpec } from "../model/endpoint.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { Host, HostCheck } from "../model/host.ts";
 import type { KeptAgent, KeptBudget } from "../model/kept-agent.ts";
+import type { Have } from "../model/live-text.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Batch, Group, Rollout, RolloutOrder, RolloutRow } from "../model/rollout.ts";
@@ -94,6 +96,11 @@ export interface Tracing {
 		id: string,
 		options?: { after?: number | undefined; signal?: AbortSignal | undefined },
 	): AsyncIterable<RolloutEvent>;
+	/** The same with the texts as they are being written in between; who comes back says how much of them it has. */
+	followLive(
+		id: string,
+		options?: { after?: number | undefined; have?: Have | undefined; signal?: AbortSignal | undefined },
+	): AsyncIterable<Read<RolloutEvent>>;
 	/** What there is after `after`; when that is nothing yet, waits for it up to `waitMs`. */
 	events(id: string, options: EventOptions): Promise<EventPage | null>;
 	/** The rollout once it is done, or as it is when time is up. */
@@ -142,6 +149,11 @@ export interface Conversing {
 		id: string,
 		options?: { after?: number | undefined; signal?: AbortSignal | undefined },
 	): AsyncIterable<ConversationEvent>;
+	/** The same with the texts as they are being written in between; who comes back says how much of them it has. */
+	converseLive(
+		id: string,
+		options?: { after?: number | undefined; have?: Have | undefined; signal?: AbortSignal | undefined },
+	): AsyncIterable<Read<ConversationEvent>>;
 	conversationEvents(id: string, options: EventOptions): Promise<ConversationEventPage | null>;
 	conversationMessages(id: string): Promise<Transcript | null>;
 	/** The declared files that have appeared. */
