@@ -22,7 +22,10 @@ async def follow(transport: Transport, path: str, after: int = 0) -> AsyncIterat
     while True:
         try:
             headers = {"accept": "text/event-stream", "last-event-id": str(last)}
-            async with aclosing(await transport.open("GET", path, headers=headers, silence_s=_SILENCE_S)) as response:
+            # Text as it is being written is for people who look on; programs get what is stored.
+            query = {"live": "false"}
+            opened = await transport.open("GET", path, query=query, headers=headers, silence_s=_SILENCE_S)
+            async with aclosing(opened) as response:
                 if response.status == 204:
                     return
                 patience.alive()
