@@ -52,6 +52,8 @@ function toConfig({ baseUrl, apiKey, models }: KeptProvider): object {
 		{ name: model, tool_call: true, temperature: true, limit: LIMIT },
 	]);
 	return {
+		// Without it OpenCode writes the file anew, with it: then it would always look like another than ours.
+		$schema: "https://opencode.ai/config.json",
 		...(models[0] === undefined
 			? {}
 			: { model: `${PROVIDER_ID}/${models[0]}`, small_model: `${PROVIDER_ID}/${models[0]}` }),
