@@ -2,6 +2,7 @@ import { isOutage, messageOf, RolloutError, UsageError } from "../errors.ts";
 import { VERSION } from "../version.ts";
 import { abort } from "./abort.ts";
 import { agentCommands } from "./agent.ts";
+import { chat } from "./chat/command.ts";
 import { type Command, parseArguments } from "./command.ts";
 import { completionOf } from "./completion.ts";
 import { credentialCommands } from "./credentials.ts";
@@ -26,6 +27,7 @@ import { worker } from "./worker.ts";
 
 export const COMMANDS: readonly Command[] = [
 	run,
+	chat,
 	list,
 	show,
 	abort,

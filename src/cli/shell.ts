@@ -1,3 +1,4 @@
+import { emitKeypressEvents } from "node:readline";
 import { text } from "node:stream/consumers";
 
 /** One output of a command: a terminal, a pipe, or a test's array. */
@@ -10,11 +11,20 @@ export interface Output {
 	onResize(listener: () => void): Disposable;
 }
 
-/** What is piped into a command. */
+/** One key, as a terminal sends it. */
+export interface Key {
+	name?: string | undefined;
+	ctrl?: boolean | undefined;
+	meta?: boolean | undefined;
+}
+
+/** What is piped into a command, or typed. */
 export interface Input {
 	readonly isTTY: boolean;
 	/** All of it. */
 	read(): Promise<string>;
+	/** Key by key, from a terminal that shows nothing by itself; it is as before once this is disposed of. */
+	keys(onKey: (input: string | undefined, key: Key) => void): Disposable;
 }
 
 /** What a command can see of the shell it was started in. */
@@ -28,11 +38,26 @@ export interface Shell {
 
 export function processShell(): Shell {
 	return {
-		stdin: { isTTY: process.stdin.isTTY === true, read: () => text(process.stdin) },
+		stdin: { isTTY: process.stdin.isTTY === true, read: () => text(process.stdin), keys: readKeys },
 		stdout: toOutput(process.stdout),
 		stderr: toOutput(process.stderr),
 		env: process.env,
 		directory: process.cwd(),
+	};
+}
+
+function readKeys(onKey: (input: string | undefined, key: Key) => void): Disposable {
+	const { stdin } = process;
+	emitKeypressEvents(stdin);
+	stdin.setRawMode(true);
+	stdin.on("keypress", onKey);
+	stdin.resume();
+	return {
+		[Symbol.dispose]() {
+			stdin.off("keypress", onKey);
+			stdin.setRawMode(false);
+			stdin.pause();
+		},
 	};
 }
 

@@ -7,12 +7,19 @@ const MAX_FILE_BYTES = 4 * 1024 * 1024;
 const MAX_TOTAL_BYTES = 16 * 1024 * 1024;
 const MAX_FILES = 2000;
 
-/** Every file below `folder`, sorted by path, or nothing when there is no such folder. Links may not lead out of `root`. */
-export async function readFolder(folder: string, root: string): Promise<TaskFile[]> {
+/**
+ * Every file below `folder`, sorted by path, or nothing when there is no such folder. Links may not lead out of `root`; folders
+ * called as one of `except` are left out.
+ */
+export async function readFolder(
+	folder: string,
+	root: string,
+	except: readonly string[] = [],
+): Promise<TaskFile[]> {
 	if (!(await isFolder(folder))) return [];
 	const files: TaskFile[] = [];
 	let total = 0;
-	for (const path of await listFiles(folder)) {
+	for (const path of await listFiles(folder, except)) {
 		const whole = join(folder, path);
 		const { size, mode } = await statInside(whole, root);
 		total += size;
@@ -24,9 +31,16 @@ export async function readFolder(folder: string, root: string): Promise<TaskFile
 	return files;
 }
 
-async function listFiles(folder: string): Promise<string[]> {
+async function listFiles(folder: string, except: readonly string[]): Promise<string[]> {
 	const entries = await readdir(folder, { recursive: true, withFileTypes: true });
-	const files = entries.filter((entry) => !entry.isDirectory());
+	const files = entries
+		.filter((entry) => !entry.isDirectory())
+		.filter(
+			(entry) =>
+				!relative(folder, entry.parentPath)
+					.split(sep)
+					.some((name) => except.includes(name)),
+		);
 	if (files.length > MAX_FILES)
 		throw tooLarge(folder, `holds ${files.length} files; ${MAX_FILES} are allowed`);
 	return files

@@ -17,7 +17,8 @@ export class RecordedShell implements Shell {
 		} = {},
 	) {
 		const { input } = options;
-		this.stdin = { isTTY: input === undefined, read: async () => input ?? "" };
+		const keys = () => ({ [Symbol.dispose]: () => {} });
+		this.stdin = { isTTY: input === undefined, read: async () => input ?? "", keys };
 		this.env = options.env ?? {};
 		this.directory = options.directory ?? process.cwd();
 		this.stderr.isTTY = options.terminal ?? false;

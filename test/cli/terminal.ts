@@ -23,6 +23,11 @@ export class Terminal implements Disposable {
 		this.#tmux("send-keys", "Enter");
 	}
 
+	/** One key as tmux calls it: y, C-c, Escape. */
+	press(key: string): void {
+		this.#tmux("send-keys", key);
+	}
+
 	resize(columns: number, rows: number): void {
 		this.#tmux("resize-window", "-x", `${columns}`, "-y", `${rows}`);
 	}
