@@ -84,6 +84,11 @@ export class LocalLive implements Live {
 		return (this.#channels.get(id)?.voices ?? 0) > 0;
 	}
 
+	/** Those whose agents this process runs. */
+	spoken(): string[] {
+		return [...this.#channels].flatMap(([id, { voices }]) => (voices > 0 ? [id] : []));
+	}
+
 	/** Those that are listened to here and spoken elsewhere. */
 	awaited(): string[] {
 		return [...this.#channels].flatMap(([id, { voices, listeners }]) =>

@@ -36,7 +36,10 @@ export class PostgresLive implements Live {
 		this.#pool = openPool(connection);
 		this.#listener = new PostgresListener(clientConfig(connection), this.#channel, {
 			payload: (payload) => this.#heard(payload),
-			connected: () => this.#wantAll(),
+			connected: () => {
+				for (const id of this.#local.spoken()) this.#send({ here: id });
+				this.#wantAll();
+			},
 		});
 		this.#local = new LocalLive({
 			said: (id, piece) => this.#pass(id, () => toFrame(id, piece)),
@@ -50,7 +53,10 @@ export class PostgresLive implements Live {
 
 	speak(id: string): Voice {
 		this.#listener.start();
-		return this.#local.speak(id);
+		const voice = this.#local.speak(id);
+		// Whoever looked before there was anybody to ask asks again.
+		this.#send({ here: id });
+		return voice;
 	}
 
 	hear(id: string, onText: (text: LiveText) => void): Disposable {
@@ -86,9 +92,14 @@ export class PostgresLive implements Live {
 		if (notification === null || notification.from === this.#own) return;
 		for (const frame of notification.frames) {
 			if ("want" in frame) this.#tellAll(frame.want);
+			else if ("here" in frame) this.#answer(frame.here);
 			else if ("end" in frame) this.#local.finish(frame.end, frame.p);
 			else this.#take(toPiece(frame));
 		}
+	}
+
+	#answer(id: string): void {
+		if (this.#local.awaited().includes(id)) this.#want(id);
 	}
 
 	#take({ id, piece }: { id: string; piece: Piece }): void {

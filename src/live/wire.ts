@@ -16,9 +16,10 @@ const WirePiece = z.object({
 	x: z.boolean(),
 });
 
-/** What processes tell each other: that they want to hear an agent, what one writes, what the log has by now. */
+/** What processes tell each other: that they want to hear an agent, that it speaks here, what it writes, what the log has by now. */
 const Frame = z.union([
 	z.strictObject({ want: z.string() }),
+	z.strictObject({ here: z.string() }),
 	z.strictObject({ end: z.string(), p: z.string() }),
 	WirePiece,
 ]);

@@ -8,6 +8,7 @@ import { type LiveText, POSITION, parsePosition, toPosition } from "../../src/mo
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 
 const ID = "ro_1";
+const PATIENT = { timeout: 30_000 };
 const place = { type: "text", sessionId: "ses_1", isChild: false, messageId: "msg_1", kind: "text" } as const;
 const at = (offset: number, text: string, partId = "prt_1"): LiveText => ({ ...place, partId, offset, text });
 
@@ -162,13 +163,24 @@ test("what one process's agent writes is seen in another, and only there where s
 	};
 	say("before anybody looked ");
 	using _viewing = door.hear(ID, viewer.see);
-	await expect.poll(() => viewer.text).toBe(whole);
+	await expect.poll(() => viewer.text, PATIENT).toBe(whole);
 	for (let count = 0; count < 2_000; count += 1) say(`${count} \0\ud83d\udc18 `);
 	say("é".repeat(30_000));
-	await expect.poll(() => viewer.text === whole).toBe(true);
+	await expect.poll(() => viewer.text === whole, PATIENT).toBe(true);
 	// Each character came once.
 	expect(viewer.characters).toBe(whole.length);
 	expect([...viewer.texts.keys()]).toEqual(["prt_1"]);
+}, 60_000);
+
+test("who looked before the agent spoke sees it from its first word on", async (context) => {
+	const { worker, door } = await openTwo(context);
+	await using _worker = worker;
+	await using _door = door;
+	const viewer = new Viewer();
+	using _viewing = door.hear(ID, viewer.see);
+	using voice = worker.speak(ID);
+	voice.say(at(0, "the first word"));
+	await expect.poll(() => viewer.text, { timeout: 9_000 }).toBe("the first word");
 });
 
 test("after an outage of the database only the missing end is sent", async (context) => {
@@ -179,12 +191,12 @@ test("after an outage of the database only the missing end is sent", async (cont
 	const viewer = new Viewer();
 	using _viewing = door.hear(ID, viewer.see);
 	voice.say(at(0, "before; "));
-	await expect.poll(() => viewer.text).toBe("before; ");
+	await expect.poll(() => viewer.text, PATIENT).toBe("before; ");
 	await postgres.outage(async () => {
 		voice.say(at(8, "during; "));
 	});
 	voice.say(at(16, "after"));
-	await expect.poll(() => viewer.text, { timeout: 30_000 }).toBe("before; during; after");
+	await expect.poll(() => viewer.text, PATIENT).toBe("before; during; after");
 	expect(viewer.characters).toBe("before; during; after".length);
 }, 60_000);
 
