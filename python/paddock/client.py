@@ -223,6 +223,14 @@ class Conversation:
         """The permission requests and questions that wait for somebody."""
         return run(self._conversation.pending())
 
+    def deliverables(self) -> list[Json]:
+        """The declared files that have appeared: path, sizeBytes, sha256, at."""
+        return run(self._conversation.deliverables())
+
+    def deliverable(self, path: str) -> bytes:
+        """One of them, as it was kept last."""
+        return run(self._conversation.deliverable(path))
+
     def permit(
         self, request_id: str, reply: PermissionReply, *, message: str | None = None, by: str = "python"
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 from urllib.parse import quote
@@ -120,6 +121,16 @@ class AsyncConversation:
         """The permission requests and questions that wait for somebody."""
         items = (await self._transport.call("GET", self._path("/pending")))["items"]
         return [Event.from_json(item) for item in items]
+
+    async def deliverables(self) -> list[Json]:
+        """The declared files that have appeared: path, sizeBytes, sha256, at."""
+        return list((await self._transport.call("GET", self._path("/deliverables")))["items"])
+
+    async def deliverable(self, path: str) -> bytes:
+        """One of them, as it was kept last."""
+        where, query = self._path("/deliverable"), {"path": path}
+        async with aclosing(await self._transport.open("GET", where, query=query)) as response:
+            return await response.read()
 
     async def permit(
         self, request_id: str, reply: PermissionReply, *, message: str | None = None, by: str = "python"

@@ -49,7 +49,10 @@ export async function talk(
 	const terms = rollout.request.conversation!;
 	const halt = new HaltSwitch();
 	await using cast = await castEndpoint(rollout, deps);
-	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signals.leave);
+	using _slot = await deps.endpointSlots.enter(
+		cast.endpoint.baseUrl,
+		AbortSignal.any([signals.close, signals.leave]),
+	);
 	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);
 	void halt.halted.then(() => tap.revoke());
 	using _leave = halt.on(signals.leave, { type: "aborted" });

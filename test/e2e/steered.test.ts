@@ -123,15 +123,15 @@ test("a conversation over MCP: started, answered, interrupted, closed", async ()
 
 test("a conversation from Python, blocking and with asyncio: asked, closed, opened again", async (context) => {
 	requirePython(context);
-	await using model = await openScriptedModel([say("first"), say("second"), say("third")]);
+	await using model = await openScriptedModel([bash("echo made > out.txt"), say("first"), say("second")]);
 	const { baseUrl, apiKey, model: name } = model.endpoint;
 	const said = await python(
 		"import asyncio",
 		"from paddock import AsyncClient, Client, Endpoint",
 		`endpoint = Endpoint.url("${baseUrl}", "${name}", api_key="${apiKey}")`,
-		`talk = Client("${url}").converse(endpoint=endpoint, idle_s=600, files={"a.txt": "a"}, agent={"permission": "ask"})`,
+		`talk = Client("${url}").converse(endpoint=endpoint, idle_s=600, files={"a.txt": "a"}, deliverables=["out.*"])`,
 		`print(talk.ask("Begin.").data["text"])`,
-		`print(talk.state().status, talk.pending(), len(talk.messages()))`,
+		`print(talk.state().status, talk.pending(), len(talk.messages()), talk.deliverable(talk.deliverables()[0]["path"]))`,
 		"talk.close()",
 		`print([event for event in talk.events()][-1].data["reason"])`,
 		"async def again():",
@@ -143,7 +143,7 @@ test("a conversation from Python, blocking and with asyncio: asked, closed, open
 		"    print([state.id async for state in client.conversations()].count(talk.id))",
 		"asyncio.run(again())",
 	);
-	expect(said.trim().split("\n")).toEqual(["first", "open [] 2", "asked", "second", "1"]);
+	expect(said.trim().split("\n")).toEqual(["first", "open [] 3 b'made\\n'", "asked", "second", "1"]);
 });
 
 async function ask(id: string, after: number): Promise<RolloutEvent & { type: "permission-ask" }> {
