@@ -172,6 +172,7 @@ const KEYS: [string, string][] = [
 	["x", "choose a row"],
 	["Enter", "open"],
 	["Esc", "back"],
+	["[ ]", "previous, next rollout of the list"],
 	["t", "tokens"],
 	["d", "files and diff"],
 	["v", "verify"],

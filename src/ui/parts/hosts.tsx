@@ -16,7 +16,7 @@ export function Hosts() {
 			<Problem error={error} />
 			{value !== null && items.length === 0 && (
 				<p className="soft">
-					No other machine is named. <code>paddock hosts add</code> places boxes on one by ssh.
+					No other machine is named. <code>paddock host add</code> places boxes on one by ssh.
 				</p>
 			)}
 			{items.map((host) => (

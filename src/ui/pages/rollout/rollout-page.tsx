@@ -5,6 +5,7 @@ import { useRolloutFeed } from "../../data/feed.ts";
 import { showCount, showSeconds } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
+import { neighbourOf } from "../../data/neighbours.ts";
 import { type Span, type Story, tellStory } from "../../data/story.ts";
 import { readTranscript } from "../../data/transcript.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
@@ -16,7 +17,7 @@ import { Reward } from "../../parts/reward.tsx";
 import { Problem, useNow } from "../../parts/say.tsx";
 import { type Tab, Tabs } from "../../parts/tabs.tsx";
 import { Transcript } from "../../parts/transcript.tsx";
-import { changeQuery, Link, usePlace } from "../../router.tsx";
+import { changeQuery, Link, navigate, usePlace } from "../../router.tsx";
 import { answeringOf, server } from "../../server.ts";
 import { CallsTab } from "./calls-tab.tsx";
 import { EventsTab } from "./events-tab.tsx";
@@ -81,7 +82,17 @@ function Body({
 		else if (span.lane === "call") choose("calls");
 		else if (span.kind === "verify" || span.kind === "setup") choose("verify");
 	};
-	useKeys({ t: () => choose("tokens"), d: () => choose("files"), v: () => choose("verify") });
+	const go = (step: -1 | 1) => {
+		const next = neighbourOf(rollout.id, step);
+		if (next !== null) navigate(`/rollouts/${next}${location.search}`);
+	};
+	useKeys({
+		t: () => choose("tokens"),
+		d: () => choose("files"),
+		v: () => choose("verify"),
+		"[": () => go(-1),
+		"]": () => go(1),
+	});
 	const tabs: Tab[] = [
 		{ name: "verify", label: "Verify", body: () => <VerifyTab story={story} rollout={rollout} /> },
 		{ name: "files", label: "Files and diff", body: () => <FilesTab id={rollout.id} isDone={isDone} /> },

@@ -1,6 +1,7 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useRef, useState } from "react";
 import type { RolloutOrder, RolloutRow } from "../../../model/rollout.ts";
+import { rememberList } from "../../data/neighbours.ts";
 import { useKeys } from "../../parts/keys.ts";
 import { COLUMNS, RolloutCells, RolloutHead } from "../../parts/rollout-table.tsx";
 import { navigate } from "../../router.tsx";
@@ -31,6 +32,7 @@ export function LongTable({ rows, order, onOrder, chosen, onToggle, onEnd }: Lon
 	useEffect(() => {
 		if (last >= rows.length - 20) onEnd?.();
 	}, [last, rows.length, onEnd]);
+	useEffect(() => rememberList(rows.map((row) => row.id)), [rows]);
 	const move = (step: number) => {
 		const next = Math.min(rows.length - 1, Math.max(0, at + step));
 		setAt(next);
