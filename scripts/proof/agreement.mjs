@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { HELLO } from "./lessons.mjs";
+import { UNTAUGHT } from "./lessons.mjs";
 import { endpointOf, get, submit, toLines, waitFor } from "./paddock.mjs";
 
 /** Captured logprobs are those of the distribution that was sampled from, whatever the model's own files ask for. */
@@ -12,7 +12,7 @@ export async function measureAgreement(bench) {
 
 /** Rollouts against the engine; what was captured is scored again. Returns the file with the results. */
 export async function compare({ server, engine, work, model, runPython, say }, what, sampling, temperature) {
-	const ids = await submit(server, HELLO, {
+	const ids = await submit(server, UNTAUGHT, {
 		n: 2,
 		endpoint: endpointOf(engine),
 		sampling: { ...sampling, maxTokensCap: 256 },
@@ -26,7 +26,7 @@ export async function compare({ server, engine, work, model, runPython, say }, w
 	const reasons = [...new Set(certificates.flatMap((certificate) => certificate.reasons))];
 	say(
 		what,
-		`${found.calls} calls, ${found.tokens} tokens, max \\|Δlogp\\| ${found.max_difference.toPrecision(2)}, least logprob ${found.least_logprob.toFixed(2)}, rewards ${results.map((result) => result.reward).join(" and ")}, ${reasons.length === 0 ? "trainable" : `untrainable: ${reasons.join("; ")}`}`,
+		`${found.calls} calls, ${found.tokens} tokens, max \\|Δlogp\\| ${found.max_difference.toPrecision(2)}, least logprob ${found.least_logprob.toFixed(2)}, ${reasons.length === 0 ? "trainable" : `untrainable: ${reasons.join("; ")}`}`,
 	);
 	return file;
 }

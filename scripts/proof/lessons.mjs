@@ -27,6 +27,13 @@ export const PAIR = {
 	],
 };
 
+/** Nothing that the model was taught: it is sure of no word, and a distribution that was cut or sharpened would show. */
+export const UNTAUGHT = {
+	id: "untaught",
+	instruction: "Tell a story that nobody has taught you\n",
+	verify: ["true"],
+};
+
 /** By what a session's first words contain: the lines of its turns. */
 const LESSONS = [
 	{

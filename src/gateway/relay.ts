@@ -4,6 +4,7 @@ import type { Dispatcher } from "undici";
 import { messageOf } from "../errors.ts";
 import { toCallSummary } from "../model/call.ts";
 import type { Endpoint } from "../model/endpoint.ts";
+import { neutralised } from "../model/sampling.ts";
 import type { Origin } from "./agent-side/purpose.ts";
 import type { AgentReply } from "./agent-side/reply.ts";
 import { AGENT_GONE, bugEnding, cutEnding, type Ending, giveUp, passOn } from "./call-ending.ts";
@@ -136,7 +137,9 @@ async function inquire(call: Call, fault: UpstreamFault): Promise<boolean> {
 	const { engines, engine } = call.parts;
 	const { body } = call.draft;
 	if (!call.request.protocol.carriesTokens) return false;
-	const question = patchRequest(toPatchInput(call, toQuestion(call.request.body))).body;
+	// About fields, not values: an engine that takes no temperature of 5 does take temperatures.
+	const input = toPatchInput(call, toQuestion(call.request.body));
+	const question = patchRequest({ ...input, sampling: neutralised(input.sampling) }).body;
 	return await engines.inquire(call.tap.options.endpoint, engine, { fault, body }, question);
 }
 

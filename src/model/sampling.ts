@@ -38,3 +38,11 @@ export function isNeutral(name: SamplingName, value: unknown): boolean {
 	const field: SamplingField = SAMPLING_FIELDS[name];
 	return value === field.neutral || value === (field.alsoNeutral ?? field.neutral);
 }
+
+/** The same fields with values that every engine takes which knows them. */
+export function neutralised(sampling: Sampling): Sampling {
+	const asked = SAMPLING_NAMES.map((name) => SAMPLING_FIELDS[name]).filter(
+		({ key }) => sampling[key] !== undefined,
+	);
+	return { ...sampling, ...Object.fromEntries(asked.map(({ key, neutral }) => [key, neutral])) };
+}

@@ -207,6 +207,27 @@ test("a stream longer than the gateway accepts ends the rollout instead of filli
 	expect(station.stops).toMatchObject([{ type: "failure", failure: { code: "provider_malformed" } }]);
 });
 
+test("a value that an engine does not take is a refusal to who asked for it, and takes the field from nobody", async () => {
+	await using station = await openStation((exchange) =>
+		(Number(exchange.body.temperature) > 2
+			? refusal(400, "temperature must be at most 2, got 5.")
+			: stream(streams.vllm()))(exchange),
+	);
+	const at = (temperature: number) => ({
+		...auto(station, "vllm"),
+		endpoint: { ...auto(station, "vllm").endpoint, logprobsMode: "processed_logprobs" as const },
+		sampling: Sampling.parse({ temperature }),
+	});
+	await using hot = station.open(at(5));
+	await station.ask(hot.key);
+	const message = expect.stringContaining("temperature must be at most 2");
+	expect(hot.stop).toMatchObject({ failure: { code: "provider_rejected", message } });
+	await using warm = station.open({ ...at(0.7), boxId: "box_2" });
+	await station.ask(warm.key);
+	expect(station.upstream.received.at(-1)!.body).toMatchObject({ temperature: 0.7 });
+	expect(station.calls.at(-1)).toMatchObject({ complete: true, losses: [] });
+});
+
 test("a box cannot teach the gateway by having the engine repeat its words", async () => {
 	const echoing: Reaction = (exchange) => {
 		const [first] = exchange.body.messages as { role: string }[];
