@@ -28,7 +28,8 @@ export const chat: Command = {
 	name: "chat",
 	operands: "[folder|conversation]",
 	summary: "talk to an agent in a box: text as it is written, permissions, interrupts",
-	details: `The files of the folder are copied into the box; your own stay as they are, and /diff shows what the agent changed.
+	details: `The agent works in the folder itself and can reach nothing else of this machine; with --copy, or on a server, it works on
+a copy, and your own files stay as they are. /diff shows what it changed with a tool.
 What it wants to do is asked for (y once, a always, n with a reason), unless --permission says otherwise.
 Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goes on from there.`,
 	options: {
@@ -36,6 +37,7 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 		...Object.fromEntries(Object.entries(MODEL_OPTIONS).filter(([name]) => name !== "trace")),
 		permission: { value: "<rule>", help: `for what it wants to do: ${PERMISSIONS.join(", ")} (default ask)` },
 		verbosity: { value: "<level>", help: `of tools: ${VERBOSITIES.join(", ")} (default lines)` },
+		copy: { help: "work on a copy of the folder's files (without .git, node_modules, .venv)" },
 		sandbox: { value: "<backend>", help: SandboxBackend.options.join(", ") },
 		server: { value: "<url>", help: "on this Paddock server instead of in this process" },
 	},
@@ -124,13 +126,19 @@ async function toRequest(
 			endpoint: toEndpointSpec(args, shell.env, POLICY_NAMES),
 			sampling: toSampling(args),
 			sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
-			files: folder === null ? [] : await readFolder(folder, folder, LEFT_OUT),
+			...(await filesOf(folder, args.has("copy") || args.has("server"))),
 			agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
 			labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },
 		});
 	} catch (error) {
 		throw inFlags(error);
 	}
+}
+
+/** The folder itself, or what is in it; on a server there is no such folder. */
+async function filesOf(folder: string | null, isCopy: boolean): Promise<object> {
+	if (folder === null) return {};
+	return isCopy ? { files: await readFolder(folder, folder, LEFT_OUT) } : { folder };
 }
 
 /** With what was said before, for the person to see where they were. */

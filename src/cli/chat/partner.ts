@@ -56,7 +56,7 @@ export async function openLocalPartner(config: Config, warn: (message: string) =
 	};
 	const owned = stack.move();
 	return {
-		converse: (request) => paddock.converse(request, { by }),
+		converse: (request) => paddock.converse(request, { by, isOwner: true }),
 		find: (id) => paddock.conversation(id),
 		newest: async (label) => (await paddock.conversations({ label }, { limit: 1 })).items[0] ?? null,
 		reopen: async (id, apiKey) => (await paddock.reopenConversation(id, { by, apiKey }))!,
