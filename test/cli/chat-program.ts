@@ -99,7 +99,7 @@ const partner = {
 
 const chat = new Chat({
 	...{ id: "cnv_1", partner, shell: processShell(), history: ["earlier"], verbosity: "lines", me: "me" },
-	...{ sessionId: null, remember: () => {}, goodbye: "Good-bye." },
+	...{ sessionId: null, isReady: false, remember: () => {}, goodbye: "Good-bye." },
 	...(process.argv[2] === undefined ? {} : { tickMs: Number(process.argv[2]) }),
 });
 const ended = await chat.run(0, []);

@@ -1,4 +1,5 @@
 import { messageOf } from "../../errors.ts";
+import { onInterrupt } from "../run/interrupt.ts";
 import type { Key, Shell } from "../shell.ts";
 import { oneLine, type Paint, paintFor, printable, widthOf } from "../terminal/style.ts";
 import { askCard, toAnswers } from "./ask-card.ts";
@@ -15,6 +16,8 @@ export interface ChatOptions {
 	history: readonly string[];
 	verbosity: Verbosity;
 	me: string;
+	/** It can be talked to already. */
+	isReady: boolean;
 	/** Of the agent, where it is known already. */
 	sessionId: string | null;
 	/** Keeps what was said, for another time. */
@@ -55,6 +58,7 @@ export class Chat {
 		const print = (...lines: string[]) => this.#screen.print(...lines);
 		this.#story = new Story({ ...options, paint: this.#paint, print });
 		this.#story.sessionId = options.sessionId;
+		if (options.isReady) this.#story.phase = "";
 	}
 
 	/** Resolves when the person has left, or the conversation is over: then it says why. */
@@ -63,6 +67,8 @@ export class Chat {
 		const stop = new AbortController();
 		using _keys = shell.stdin.keys((input, key) => this.#press(input, key));
 		using _screen = this.#screen;
+		// A terminal that is closed: what was said is kept all the same.
+		using _signals = onInterrupt(() => this.#leave());
 		for (const event of asked) this.#story.take(event);
 		this.#screen.now();
 		const following = partner
@@ -98,9 +104,12 @@ export class Chat {
 	}
 
 	#press(input: string | undefined, key: Key): void {
+		const isControlC = key.ctrl === true && key.name === "c";
+		// It should have ended by now: nobody has to wait for it.
+		if (this.#isLeaving && isControlC) process.exit(130);
 		if (this.#isLeaving) return;
 		this.#notice = "";
-		if (key.ctrl && key.name === "c") this.#controlC();
+		if (isControlC) this.#controlC();
 		else if (key.ctrl && key.name === "d" && this.#editor.text === "") this.#leave();
 		else if (key.name === "escape") this.#escape();
 		else if (key.ctrl && key.name === "o") this.#nextVerbosity();

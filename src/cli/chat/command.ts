@@ -64,7 +64,7 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 		try {
 			await using partner =
 				server === undefined
-					? await openLocalPartner(config, warnOn(shell))
+					? await openLocalPartner(config, warnOn(shell), { adopt: request === null })
 					: openServerPartner(server, shell.env);
 			const row =
 				request === null ? await resume(partner, place, args, shell) : await partner.converse(request);
@@ -77,7 +77,7 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 
 async function talk(
 	partner: Partner,
-	{ id, lastSeq, sessionId, status }: ConversationRow,
+	{ id, lastSeq, sessionId, status, phase }: ConversationRow,
 	args: Arguments,
 	shell: Shell,
 	config: Config,
@@ -86,6 +86,7 @@ async function talk(
 	const conversation = new Chat({
 		...{ id, partner, shell, sessionId, me: userInfo().username, history: history.read() },
 		remember: (text) => history.add(text),
+		isReady: status === "open" && phase === "agent",
 		verbosity: args.choice("verbosity", VERBOSITIES) ?? "lines",
 		goodbye: `To go on: paddock chat --resume ${id}`,
 	});

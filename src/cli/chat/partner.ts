@@ -44,12 +44,17 @@ export interface Partner extends AsyncDisposable {
 }
 
 /** The embedded store, and a worker in this very process. */
-export async function openLocalPartner(config: Config, warn: (message: string) => void): Promise<Partner> {
+export async function openLocalPartner(
+	config: Config,
+	warn: (message: string) => void,
+	options: { adopt: boolean },
+): Promise<Partner> {
 	await using stack = new AsyncDisposableStack();
 	// Whoever types here asks for themselves: there is no queue to protect, and no stranger to refuse.
 	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null };
-	const paddock = stack.use(await openHere(own, warn, { adopt: false }));
-	stack.use(await paddock.work({ capacity: 1 }));
+	const paddock = stack.use(await openHere(own, warn, options));
+	// A terminal that was cut off may have left the very conversation to go on with, and more.
+	stack.use(await paddock.work({ capacity: options.adopt ? 2 : 1 }));
 	const by = userInfo().username;
 	const command = async (id: string, what: Parameters<typeof paddock.command>[1]) => {
 		if (!(await paddock.command(id, what))) throw closed();
