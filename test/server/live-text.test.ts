@@ -3,6 +3,7 @@ import type { LiveText } from "../../src/model/live-text.ts";
 import { createApp } from "../../src/server/app.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { request } from "../store/conformance.ts";
+import { clientOf } from "./caller.ts";
 
 const place = { type: "text", sessionId: "ses_1", isChild: false, messageId: "msg_1", kind: "text" } as const;
 const at = (offset: number, text: string): LiveText => ({ ...place, partId: "prt_1", offset, text });
@@ -35,6 +36,27 @@ test("a stream shows text as it is written; cut off and taken up again it sends 
 	expect(await second.until((data) => data.type === "agent-event")).toMatchObject({ properties: { part } });
 	expect(second.lastId).toMatch(/^\d+$/);
 	await second.cancel();
+});
+
+test("the client hands text to who listens for it, and events to everybody", async () => {
+	const id = await startRollout();
+	const client = clientOf(app);
+	const told: LiveText[] = [];
+	const [first, second] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+	const onText = (text: LiveText) => {
+		told.push(text);
+		(told.length === 1 ? first : second).resolve();
+	};
+	const listening = Array.fromAsync(client.events(id, { onText }));
+	const deaf = Array.fromAsync(client.events(id));
+	using voice = paddock.live.speak(id);
+	voice.say(at(0, "one "));
+	await first.promise;
+	voice.say(at(4, "two"));
+	await second.promise;
+	await paddock.store.finish(id, 1, { outcome: "completed", reward: 1, failure: null, summary: null });
+	expect(await listening).toEqual(await deaf);
+	expect(told).toEqual([at(0, "one "), at(4, "two")]);
 });
 
 test("who does not ask for it is told nothing but what is stored", async () => {
