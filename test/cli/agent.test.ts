@@ -13,6 +13,10 @@ test("an agent is added, started, taken over after its keeper was killed, stoppe
 	timeout: 2 * LONG,
 }, async () => {
 	await using paddock = await Paddock.open();
+	// Whatever fails below, no agent is left behind: before the home goes.
+	await using _stopping = {
+		[Symbol.asyncDispose]: async () => void (await paddock.run(["agent", "stop", "helper"])),
+	};
 	const ask = async (...args: string[]) => {
 		const { code, stdout, stderr } = await paddock.run(["agent", ...args]);
 		expect(stdout + stderr).not.toContain(CANARY);
