@@ -1,5 +1,5 @@
 import type { CommandResult, Phase } from "../../model/event.ts";
-import type { LogEvent } from "./feed.ts";
+import type { LogEvent } from "./log-event.ts";
 
 /** One bar on the time axis; `endAt` is null while it goes on. */
 export interface Span {

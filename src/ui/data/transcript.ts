@@ -1,4 +1,4 @@
-import type { LogEvent } from "./feed.ts";
+import type { LogEvent, Written } from "./log-event.ts";
 
 interface Base {
 	key: string;
@@ -51,9 +51,14 @@ export type Entry =
 	| QuestionEntry;
 
 /** What was said and done, in order. A part that is said again in full replaces itself where it stood. */
-export function readTranscript(instruction: string, events: readonly LogEvent[]): Entry[] {
+export function readTranscript(
+	instruction: string,
+	events: readonly LogEvent[],
+	texts: ReadonlyMap<string, Written> = new Map(),
+): Entry[] {
 	const reader = new Reader(instruction);
 	for (const event of events) reader.hear(event);
+	for (const [partId, written] of texts) reader.write(partId, written);
 	return reader.entries();
 }
 
@@ -71,6 +76,12 @@ class Reader {
 
 	entries(): Entry[] {
 		return [...this.#entries.values()];
+	}
+
+	/** What is being written just now; what was stored of it is never longer. */
+	write(key: string, { kind, isChild, text }: Written): void {
+		if (text.trim() === "" || this.#said.has(text)) return;
+		this.#put({ key, at: Date.now(), depth: isChild ? 1 : 0, type: kind, text });
 	}
 
 	hear(event: LogEvent): void {

@@ -2,6 +2,7 @@ import { makeVisible } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
 import { Credentials } from "../parts/credentials.tsx";
 import { Checks, Hosts } from "../parts/hosts.tsx";
+import { KeptAgents } from "../parts/kept-agents.tsx";
 import { Ago, Problem } from "../parts/say.tsx";
 import { server } from "../server.ts";
 
@@ -90,6 +91,7 @@ export function MachinePage() {
 				</div>
 			</section>
 			<Credentials />
+			<KeptAgents />
 			<Hosts />
 			<section className="stack tight">
 				<h2>Sandboxes</h2>

@@ -1,9 +1,10 @@
 import { type KeyboardEvent, useEffect, useMemo, useState } from "react";
 import { modelOf } from "../../../model/endpoint.ts";
-import { type LogEvent, useConversationFeed } from "../../data/feed.ts";
+import { useConversationFeed } from "../../data/feed.ts";
 import { showBytes, showCount } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
+import type { LogEvent } from "../../data/log-event.ts";
 import { saveAs } from "../../data/save.ts";
 import { type Entry, readTranscript, type ToolEntry } from "../../data/transcript.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
@@ -19,8 +20,8 @@ import { EventsTab } from "../rollout/events-tab.tsx";
 export function ChatPage({ id }: { id: string }) {
 	const loaded = useLoaded(`chat-${id}`, () => server.conversation(id), 3000);
 	const [opening, setOpening] = useState(0);
-	const { events, error } = useConversationFeed(id, opening);
-	const entries = useMemo(() => readTranscript("", events), [events]);
+	const { events, texts, error } = useConversationFeed(id, opening);
+	const entries = useMemo(() => readTranscript("", events, texts), [events, texts]);
 	const chat = loaded.value;
 	const { reload } = loaded;
 	const ends = events.filter((event) => event.type === "conversation-end").length;

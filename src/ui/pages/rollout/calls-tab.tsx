@@ -1,6 +1,6 @@
-import type { LogEvent } from "../../data/feed.ts";
 import { showCount, showSeconds } from "../../data/figures.ts";
 import { makeVisible } from "../../data/hostile.ts";
+import type { LogEvent } from "../../data/log-event.ts";
 
 /** Every model call, in the order in which they ended. */
 export function CallsTab({ events }: { events: readonly LogEvent[] }) {

@@ -1,8 +1,8 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useRef } from "react";
-import type { LogEvent } from "../../data/feed.ts";
 import { showSeconds } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
+import type { LogEvent } from "../../data/log-event.ts";
 
 /** The log itself: everything else on this page is derived from it. */
 export function EventsTab({ events }: { events: readonly LogEvent[] }) {

@@ -54,7 +54,7 @@ export function RolloutPage({ id }: { id: string }) {
 					{rollout.failure.message}
 				</div>
 			)}
-			<Body rollout={rollout} story={story} events={feed.events} />
+			<Body rollout={rollout} story={story} feed={feed} />
 		</div>
 	);
 }
@@ -62,19 +62,20 @@ export function RolloutPage({ id }: { id: string }) {
 function Body({
 	rollout,
 	story,
-	events,
+	feed,
 }: {
 	rollout: Rollout;
 	story: Story;
-	events: ReturnType<typeof useRolloutFeed>["events"];
+	feed: ReturnType<typeof useRolloutFeed>;
 }) {
+	const { events, texts } = feed;
 	const { query } = usePlace();
 	const [target, setTarget] = useState<string | null>(null);
 	const answering = useMemo(() => answeringOf(rollout.id), [rollout.id]);
 	const isDone = story.phase === "done" || rollout.status === "done";
 	const entries = useMemo(
-		() => readTranscript(rollout.request.task.instruction, events),
-		[rollout.request.task.instruction, events],
+		() => readTranscript(rollout.request.task.instruction, events, texts),
+		[rollout.request.task.instruction, events, texts],
 	);
 	const choose = (tab: string) => changeQuery({ tab });
 	const onSpan = (span: Span) => {
