@@ -66,6 +66,7 @@ function validNumber(schema: Schema, type: "integer" | "number", dice: Dice): nu
 const WORDS = ["noop", "oracle", "http://127.0.0.1:9/v1", "abc"];
 
 function validText(schema: Schema, dice: Dice): string {
+	if (String(schema.pattern ?? "").startsWith("^ssh:")) return "ssh:abc";
 	// Of all patterns only those for numbers can be met by luck.
 	if (String(schema.pattern ?? "").startsWith("^\\d")) return "9".repeat(1 + dice.roll(15));
 	return dice.pick(WORDS).slice(0, Number(schema.maxLength ?? 100));
