@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(async () => await station?.[Symbol.asyncDispose]());
 
-describe("a conversation", () => {
+describe("a conversation", { timeout: 900_000 }, () => {
 	test("is opened by a worker, takes turns, and ends when it is closed, with its end as the last event", async () => {
 		await using model = await openScriptedModel([bash("echo kept > note.txt"), say("first"), say("second")]);
 		const talk = await start({ endpoint: model.endpoint, text: "Begin." });

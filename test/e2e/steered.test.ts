@@ -19,6 +19,9 @@ const env = {
 	PYTHONDONTWRITEBYTECODE: "1",
 };
 
+/** Agents on a busy machine; nothing here is asserted about time. */
+const PATIENCE_MS = 900_000;
+
 let home: string;
 let url: string;
 let server: Daemon;
@@ -39,112 +42,127 @@ afterAll(async () => {
 	await rm(home, { recursive: true, force: true });
 });
 
-test("a rollout steered over MCP, Python and HTTP trains, masks what people said, and its certificate names them", async (context) => {
-	requirePython(context);
-	await using model = await openScriptedModel([
-		bash("echo first"),
-		bash("echo second"),
-		bash("echo third"),
-		say("as you like"),
-		say("as you like"),
-	]);
-	const { rollouts } = await client.submit({
-		task: task({ verify: ["true"] }),
-		endpoint: model.endpoint,
-		agent: { permission: "ask" },
-	});
-	const { id } = rollouts[0]!;
-	const first = await ask(id, 0);
-	const answered = await callTool("answer", {
-		rollout_id: id,
-		request_id: first.requestId,
-		reply: "once",
-		by: "mia",
-	});
-	expect(answered).toMatchObject({ id, status: "working" });
-	const second = await ask(id, first.seq);
-	await python(
-		"from paddock import Client",
-		`Client("${url}").permit("${id}", "${second.requestId}", "reject", message="leave that", by="paul")`,
-	);
-	const third = await ask(id, second.seq);
-	await client.send(id, "Think of Heidi.", "heidi");
-	await until(id, (event) => event.type === "message-sent");
-	await client.answerPermission(id, third.requestId, { reply: "once", by: "heidi" });
-	expect(await client.wait(id)).toMatchObject({ outcome: "completed", reward: 1 });
+test(
+	"a rollout steered over MCP, Python and HTTP trains, masks what people said, and its certificate names them",
+	async (context) => {
+		requirePython(context);
+		await using model = await openScriptedModel([
+			bash("echo first"),
+			bash("echo second"),
+			bash("echo third"),
+			say("as you like"),
+			say("as you like"),
+		]);
+		const { rollouts } = await client.submit({
+			task: task({ verify: ["true"] }),
+			endpoint: model.endpoint,
+			agent: { permission: "ask" },
+		});
+		const { id } = rollouts[0]!;
+		const first = await ask(id, 0);
+		const answered = await callTool("answer", {
+			rollout_id: id,
+			request_id: first.requestId,
+			reply: "once",
+			by: "mia",
+		});
+		expect(answered).toMatchObject({ id, status: "working" });
+		const second = await ask(id, first.seq);
+		await python(
+			"from paddock import Client",
+			`Client("${url}").permit("${id}", "${second.requestId}", "reject", message="leave that", by="paul")`,
+		);
+		const third = await ask(id, second.seq);
+		await client.send(id, "Think of Heidi.", "heidi");
+		await until(id, (event) => event.type === "message-sent");
+		await client.answerPermission(id, third.requestId, { reply: "once", by: "heidi" });
+		expect(await client.wait(id)).toMatchObject({ outcome: "completed", reward: 1 });
 
-	const { summary } = await client.get(id);
-	expect(summary!.interventions!.map(({ kind, by }) => `${by}: ${kind}`)).toEqual([
-		"mia: approval",
-		"paul: denial",
-		"heidi: message",
-		"heidi: approval",
-	]);
-	const certificate = await client.certificate(id);
-	expect(certificate).toMatchObject({ trainable: true, interventions: { count: 4, firstCall: 2 } });
-	expect(certificate.notes.join()).toContain("people intervened 4 times");
-	const samples = await Array.fromAsync(client.samples(id));
-	const calls = await Array.fromAsync(client.calls(id));
-	expect(samples.length).toBeGreaterThan(0);
-	// Whatever people said is prompt: what is trained on is what the model said, token for token.
-	const trained = samples.flatMap(({ ids, mask }) => ids.filter((_, index) => mask[index] === 1));
-	const spoken = calls.flatMap((call) => call.completionIds ?? []);
-	expect(trained.toSorted()).toEqual(spoken.toSorted());
-	expect(JSON.stringify(calls.at(-1))).toContain("Think of Heidi.");
-});
+		const { summary } = await client.get(id);
+		expect(summary!.interventions!.map(({ kind, by }) => `${by}: ${kind}`)).toEqual([
+			"mia: approval",
+			"paul: denial",
+			"heidi: message",
+			"heidi: approval",
+		]);
+		const certificate = await client.certificate(id);
+		expect(certificate).toMatchObject({ trainable: true, interventions: { count: 4, firstCall: 2 } });
+		expect(certificate.notes.join()).toContain("people intervened 4 times");
+		const samples = await Array.fromAsync(client.samples(id));
+		const calls = await Array.fromAsync(client.calls(id));
+		expect(samples.length).toBeGreaterThan(0);
+		// Whatever people said is prompt: what is trained on is what the model said, token for token.
+		const trained = samples.flatMap(({ ids, mask }) => ids.filter((_, index) => mask[index] === 1));
+		const spoken = calls.flatMap((call) => call.completionIds ?? []);
+		expect(trained.toSorted()).toEqual(spoken.toSorted());
+		expect(JSON.stringify(calls.at(-1))).toContain("Think of Heidi.");
+	},
+	PATIENCE_MS,
+);
 
-test("a conversation over MCP: started, answered, interrupted, closed", async () => {
-	await using model = await openScriptedModel([
-		bash("echo first"),
-		say("done"),
-		bash("sleep 300"),
-		say("late"),
-	]);
-	const { baseUrl: base_url, apiKey: api_key, model: name } = model.endpoint;
-	const started = await callTool("start_conversation", {
-		...{ base_url, api_key, model: name, message: "Begin.", wait_s: 120 },
-		permission: "ask",
-	});
-	expect(started).toMatchObject({ status: "asking", asks: [{ type: "permission-ask", permission: "bash" }] });
-	const { conversation_id } = started;
-	const request_id = (started.asks as { requestId: string }[])[0]!.requestId;
-	const first = await callTool("answer", { conversation_id, request_id, reply: "always", wait_s: 120 });
-	expect(first).toMatchObject({ status: "answered", text: "done", asks: [] });
-	const again = await callTool("send_message", { conversation_id, text: "Sleep.", wait_s: 120 });
-	expect(again).toMatchObject({ status: "asking" });
-	const sleeping = (again.asks as { requestId: string }[])[0]!.requestId;
-	await callTool("answer", { conversation_id, request_id: sleeping, reply: "once", wait_s: 0 });
-	const stopped = await callTool("interrupt", { conversation_id, wait_s: 120 });
-	expect(stopped).toMatchObject({ status: "interrupted" });
-	await callTool("close_conversation", { conversation_id });
-	const events = await Array.fromAsync(client.conversationEvents(String(conversation_id)));
-	expect(events.at(-1)).toMatchObject({ type: "conversation-end", reason: "asked" });
-});
+test(
+	"a conversation over MCP: started, answered, interrupted, closed",
+	async () => {
+		await using model = await openScriptedModel([
+			bash("echo first"),
+			say("done"),
+			bash("sleep 300"),
+			say("late"),
+		]);
+		const { baseUrl: base_url, apiKey: api_key, model: name } = model.endpoint;
+		const started = await callTool("start_conversation", {
+			...{ base_url, api_key, model: name, message: "Begin.", wait_s: 600 },
+			permission: "ask",
+		});
+		expect(started).toMatchObject({
+			status: "asking",
+			asks: [{ type: "permission-ask", permission: "bash" }],
+		});
+		const { conversation_id } = started;
+		const request_id = (started.asks as { requestId: string }[])[0]!.requestId;
+		const first = await callTool("answer", { conversation_id, request_id, reply: "always", wait_s: 600 });
+		expect(first).toMatchObject({ status: "answered", text: "done", asks: [] });
+		const again = await callTool("send_message", { conversation_id, text: "Sleep.", wait_s: 600 });
+		expect(again).toMatchObject({ status: "asking" });
+		const sleeping = (again.asks as { requestId: string }[])[0]!.requestId;
+		await callTool("answer", { conversation_id, request_id: sleeping, reply: "once", wait_s: 0 });
+		const stopped = await callTool("interrupt", { conversation_id, wait_s: 600 });
+		expect(stopped).toMatchObject({ status: "interrupted" });
+		await callTool("close_conversation", { conversation_id });
+		const events = await Array.fromAsync(client.conversationEvents(String(conversation_id)));
+		expect(events.at(-1)).toMatchObject({ type: "conversation-end", reason: "asked" });
+	},
+	PATIENCE_MS,
+);
 
-test("a conversation from Python, blocking and with asyncio: asked, closed, opened again", async (context) => {
-	requirePython(context);
-	await using model = await openScriptedModel([bash("echo made > out.txt"), say("first"), say("second")]);
-	const { baseUrl, apiKey, model: name } = model.endpoint;
-	const said = await python(
-		"import asyncio",
-		"from paddock import AsyncClient, Client, Endpoint",
-		`endpoint = Endpoint.url("${baseUrl}", "${name}", api_key="${apiKey}")`,
-		`talk = Client("${url}").converse(endpoint=endpoint, idle_s=600, files={"a.txt": "a"}, deliverables=["out.*"])`,
-		`print(talk.ask("Begin.").data["text"])`,
-		`print(talk.state().status, talk.pending(), len(talk.messages()), talk.deliverable(talk.deliverables()[0]["path"]))`,
-		"talk.close()",
-		`print([event for event in talk.events()][-1].data["reason"])`,
-		"async def again():",
-		`    client = AsyncClient("${url}")`,
-		"    same = client.conversation(talk.id)",
-		`    await same.reopen(api_key="${apiKey}")`,
-		`    print((await same.ask("Go on.")).data["text"])`,
-		"    await same.close()",
-		"    print([state.id async for state in client.conversations()].count(talk.id))",
-		"asyncio.run(again())",
-	);
-	expect(said.trim().split("\n")).toEqual(["first", "open [] 3 b'made\\n'", "asked", "second", "1"]);
-});
+test(
+	"a conversation from Python, blocking and with asyncio: asked, closed, opened again",
+	async (context) => {
+		requirePython(context);
+		await using model = await openScriptedModel([bash("echo made > out.txt"), say("first"), say("second")]);
+		const { baseUrl, apiKey, model: name } = model.endpoint;
+		const said = await python(
+			"import asyncio",
+			"from paddock import AsyncClient, Client, Endpoint",
+			`endpoint = Endpoint.url("${baseUrl}", "${name}", api_key="${apiKey}")`,
+			`talk = Client("${url}").converse(endpoint=endpoint, idle_s=600, files={"a.txt": "a"}, deliverables=["out.*"])`,
+			`print(talk.ask("Begin.").data["text"])`,
+			`print(talk.state().status, talk.pending(), len(talk.messages()), talk.deliverable(talk.deliverables()[0]["path"]))`,
+			"talk.close()",
+			`print([event for event in talk.events()][-1].data["reason"])`,
+			"async def again():",
+			`    client = AsyncClient("${url}")`,
+			"    same = client.conversation(talk.id)",
+			`    await same.reopen(api_key="${apiKey}")`,
+			`    print((await same.ask("Go on.")).data["text"])`,
+			"    await same.close()",
+			"    print([state.id async for state in client.conversations()].count(talk.id))",
+			"asyncio.run(again())",
+		);
+		expect(said.trim().split("\n")).toEqual(["first", "open [] 3 b'made\\n'", "asked", "second", "1"]);
+	},
+	PATIENCE_MS,
+);
 
 async function ask(id: string, after: number): Promise<RolloutEvent & { type: "permission-ask" }> {
 	for await (const event of client.events(id, { after })) if (event.type === "permission-ask") return event;
@@ -156,7 +174,7 @@ async function until(id: string, found: (event: RolloutEvent) => boolean): Promi
 }
 
 async function callTool(name: string, given: Record<string, unknown>): Promise<Record<string, unknown>> {
-	const result = await mcp.callTool({ name, arguments: given }, undefined, { timeout: 180_000 });
+	const result = await mcp.callTool({ name, arguments: given }, undefined, { timeout: 700_000 });
 	expect(result.isError, JSON.stringify(result.content)).not.toBe(true);
 	return result.structuredContent as Record<string, unknown>;
 }
