@@ -61,6 +61,18 @@ describe("the packed package, installed in an empty folder", () => {
 		expect(stdout).toBe(`${VERSION}\n`);
 	});
 
+	test("an older Node is told in a sentence what the server part needs", async (context) => {
+		requireRegistry(context);
+		const { stdout: version } = await inFolder("node", "--version");
+		const importing = inFolder("node", "--input-type=module", "-e", 'import "paddock-rollouts/server"');
+		if (Number.parseInt(version.slice(1), 10) >= 24) await importing;
+		else
+			await expect(importing).rejects.toMatchObject({
+				stderr: expect.stringContaining("needs Node 24 or newer"),
+			});
+		await inFolder("node", "--input-type=module", "-e", 'import "paddock-rollouts"');
+	});
+
 	test(
 		"the example that comes along is solved by the real agent",
 		async (context) => {

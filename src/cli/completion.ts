@@ -40,7 +40,10 @@ function forBash(commands: readonly Command[], shell: "bash" | "zsh"): string {
 	const seconds = commands.flatMap(({ name }) =>
 		name.includes(" ") ? [name.split(" ") as [string, string]] : [],
 	);
-	const subcommands = seconds.map(([one, two]) => `\t\t${one}) words="${two}" ;;`);
+	const families = Map.groupBy(seconds, ([one]) => one);
+	const subcommands = [...families].map(
+		([one, names]) => `\t\t${one}) words="${names.map(([, two]) => two).join(" ")}" ;;`,
+	);
 	return `${shell === "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : ""}_paddock() {
 	local words="" current="\${COMP_WORDS[COMP_CWORD]}"
 	if [ "$COMP_CWORD" -eq 1 ]; then
@@ -61,15 +64,19 @@ complete -o default -F _paddock paddock`;
 }
 
 function forFish(commands: readonly Command[]): string {
+	const begun = new Set<string>();
 	const lines = commands.flatMap((command) => {
 		const [first, second] = command.name.split(" ") as [string, string?];
 		const start = `complete -c paddock -n __fish_use_subcommand -a ${first} -d ${quoted(command.summary)}`;
-		const inner = second && `complete -c paddock -n '__fish_seen_subcommand_from ${first}' -a ${second}`;
+		const isNew = begun.size < begun.add(first).size;
+		const inner =
+			second &&
+			`complete -c paddock -n '__fish_seen_subcommand_from ${first}' -a ${second} -d ${quoted(command.summary)}`;
 		const options = optionsOf(command).map(
 			([name, help]) =>
 				`complete -c paddock -n '__fish_seen_subcommand_from ${second ?? first}' -l ${name} -d ${quoted(help)}`,
 		);
-		return [start, ...(inner ? [inner] : []), ...options];
+		return [...(isNew ? [start] : []), ...(inner ? [inner] : []), ...options];
 	});
 	return lines.join("\n");
 }

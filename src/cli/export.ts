@@ -43,7 +43,9 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 			value: "<whose>",
 			help: "for messages: the history as the agent kept it (default), or as the model saw and said it (model)",
 		},
-		"include-untrainable": { help: "also samples whose tokens are not proven; each row says so" },
+		"include-untrainable": {
+			help: "also samples whose tokens are not proven or that earned no reward; each row says so",
+		},
 	},
 	examples: [
 		{

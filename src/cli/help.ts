@@ -1,4 +1,9 @@
+import { relative } from "node:path";
+import { fileURLToPath } from "node:url";
 import { type Command, HELP } from "./command.ts";
+
+/** Comes along, in a checkout as in the package. */
+const FIRST_TASK = fileURLToPath(new URL("../../examples/tasks/fizzbuzz", import.meta.url));
 
 /** The front page: every command in one line. */
 export function overview(commands: readonly Command[]): string {
@@ -10,7 +15,7 @@ Usage: paddock <command> [options]
 
 ${lines.join("\n")}
 
-Start with:  paddock run examples/tasks/fizzbuzz --policy oracle
+Start with:  paddock run ${relative(process.cwd(), FIRST_TASK)} --policy oracle
 More:        paddock <command> --help
 `;
 }

@@ -111,10 +111,11 @@ async function* tokenRows(
 	{ rollout, calls, advantage, options }: Source,
 	skip: (reason: string) => void,
 ): AsyncGenerator<unknown> {
-	if (format === "trl" && rollout.reward === null) return skip("it has no reward");
+	const isEveryRowWanted = options.includeUntrainable && format !== "trl";
+	if (rollout.reward === null && !isEveryRowWanted) return skip("it has no reward");
 	const sampling = { ...options, expected: expectedOf(rollout) };
 	const certificate = await certify(calls, sampling);
-	const isWanted = certificate.trainable || (options.includeUntrainable && format !== "trl");
+	const isWanted = certificate.trainable || isEveryRowWanted;
 	if (!isWanted) return skip(certificate.reasons.join("; "));
 	const stale = staleness(certificate, options.weights);
 	if (stale !== null) return skip(stale);

@@ -29,6 +29,10 @@ export const SolutionStep = z
 	.meta({ id: "SolutionStep" });
 export type SolutionStep = z.infer<typeof SolutionStep>;
 
+function toBashStep(command: string): SolutionStep {
+	return { tool: "bash", command };
+}
+
 const seconds = (fallback: number) => z.number().positive().max(86_400).default(fallback);
 
 /** Every clock is separate and has a default; a rollout can never outlive their sum. */
@@ -95,7 +99,14 @@ export const Task = z
 			.array(z.string())
 			.default([])
 			.describe("Absolute paths below /home/user, besides the workdir, that the verifier gets"),
-		solution: z.array(SolutionStep).default([]),
+		solution: z
+			.array(
+				z.union([SolutionStep, z.string().transform(toBashStep)], {
+					error: 'a step is a shell command, or an object whose "tool" is write, edit or bash',
+				}),
+			)
+			.default([])
+			.describe("Steps; a text alone is a shell command"),
 		clocks: Clocks.prefault({}),
 		budget: Budget.prefault({}),
 		box: BoxSpec.prefault({}),

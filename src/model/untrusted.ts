@@ -2,6 +2,13 @@
 const RUNS_AGENT_FILE =
 	/(^|[\s;&|(`])((ba|da|z)?sh|node|bun|deno run|python3?|perl|ruby)\s+(?!-)(\.\/)?[\w-][\w./-]*\.\w+|(^|[\s;&|(`])\.\/[\w./-]+|(^|[\s;&|(])(pytest|npm test|node --test|python3? -m (pytest|unittest))(\s|$)/m;
 
+/** These collect tests and run them in their own process: it is the tests that start what the agent wrote. */
+const TEST_RUNNER = /(^|[\s;&|(])(pytest|npm test|node --test|python3? -m (pytest|unittest))(\s|$)/;
+
+export function runsTests(line: string): boolean {
+	return TEST_RUNNER.test(line);
+}
+
 /** One program with plain arguments: nothing a shell would do besides. */
 const IS_PLAIN = /^[\w\s./=,:@%+'"-]+$/;
 

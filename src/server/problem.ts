@@ -58,7 +58,7 @@ export function problemResponse(problem: Problem, headers: Record<string, string
 /** A request that does not fit its schema. The input itself is never repeated: it may hold a key. */
 export function invalid(target: string, error: ZodError): Response {
 	const issues = error.issues.slice(0, 20).map((issue) => ({
-		path: [target, ...issue.path.map(String)].join("."),
+		path: [target === "json" ? "body" : target, ...issue.path.map(String)].join("."),
 		message: issue.message.slice(0, 300),
 	}));
 	const first = issues[0];

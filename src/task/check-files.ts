@@ -4,6 +4,7 @@ import type { TaskFinding } from "./check.ts";
 /** Files that commands name and that are not there, cannot be run, or come from a system with other line ends. */
 export function* checkFiles(task: Task): Iterable<TaskFinding> {
 	for (const command of task.verify) yield* checkTestsOf(command, task);
+	for (const command of task.verify) yield* checkPlaceOf(command, task);
 	for (const command of [...task.setup, ...task.verify]) yield* checkGivenOf(command, task);
 	for (const file of task.tests) yield* checkLineEnds(`tests/${file.path}`, file);
 	for (const file of task.files) yield* checkLineEnds(file.path, file);
@@ -26,6 +27,19 @@ function* checkTestsOf(command: string, task: Task): Iterable<TaskFinding> {
 			const how = `chmod +x tests/${path}, or run it by its interpreter: bash ${written.replace(/^["']/, "")}`;
 			yield problem("script_not_executable", `verify runs tests/${path}, which is not executable: ${how}.`);
 		}
+	}
+}
+
+/** Commands start in the workdir; the tests lie beside it. */
+function* checkPlaceOf(command: string, task: Task): Iterable<TaskFinding> {
+	for (const { 1: path } of command.matchAll(/(?<![\w/.$~{}])(?:\.\/)?tests\/([\w./-]+)/g)) {
+		const isTest = task.tests.some((each) => each.path === path);
+		const isGiven = task.files.some((each) => each.path === `tests/${path}`);
+		if (isTest && !isGiven)
+			yield problem(
+				"test_file_missing",
+				`verify names tests/${path} in the workdir; the hidden tests lie in "$HOME/tests/${path}".`,
+			);
 	}
 }
 

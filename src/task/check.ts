@@ -1,5 +1,5 @@
 import { HOME, type SolutionStep, type Task, TESTS_DIR } from "../model/task.ts";
-import { runsAgentFiles, withoutTrust } from "../model/untrusted.ts";
+import { runsAgentFiles, runsTests, withoutTrust } from "../model/untrusted.ts";
 import { checkFiles } from "./check-files.ts";
 
 /** Something that can be read but will surprise, with what to do about it. */
@@ -49,12 +49,17 @@ function* checkVerify(task: Task): Iterable<TaskFinding> {
 function* checkTrust(task: Task): Iterable<TaskFinding> {
 	const commands = task.verify.filter((command) => withoutTrust(command) === command);
 	const scripts = task.tests.filter((file) => file.path.endsWith(".sh")).map((file) => file.content);
+	const isUsedByTests = task.tests.some((file) => file.content.includes("run-untrusted"));
 	for (const script of [...commands, ...scripts]) {
 		if (!runsAgentFiles(script) || script.includes("run-untrusted")) continue;
 		const [first = ""] = script.split("\n").filter((line) => runsAgentFiles(line));
+		if (runsTests(first) && isUsedByTests) continue;
+		const remedy = runsTests(first)
+			? "call its programs from your tests with run-untrusted before them"
+			: "put run-untrusted before it";
 		yield warn(
 			"runs_agent_code",
-			`"${first.trim().slice(0, 80)}" runs what the agent wrote with access to tests and reward: put run-untrusted before it.`,
+			`"${first.trim().slice(0, 80)}" runs what the agent wrote with access to tests and reward: ${remedy} (docs/tasks.md).`,
 		);
 	}
 }

@@ -5,7 +5,7 @@ import type { TaskFile } from "../model/task.ts";
 
 const MAX_FILE_BYTES = 4 * 1024 * 1024;
 const MAX_TOTAL_BYTES = 16 * 1024 * 1024;
-const MAX_FILES = 2000;
+const MAX_FILES = 20_000;
 
 /**
  * Every file below `folder`, sorted by path, or nothing when there is no such folder. Links may not lead out of `root`; folders

@@ -73,7 +73,11 @@ async function confirm(
 			if (python === undefined || !(await ask('"$1" -I -c "" 2>/dev/null', python))) return null;
 			const look = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
 			const isThere = await ask('"$1" -I -c "$2" "$3" 2>/dev/null', python, look, hint.name);
-			return isThere ? null : `the Python module ${hint.name} is not installed in the box`;
+			if (isThere) return null;
+			const isHidden = textsOf(task).some(
+				(text) => text.includes("run-untrusted") && text.includes(hint.name),
+			);
+			return `the Python module ${hint.name} is not installed in the box${isHidden ? ", or lies below ~/tests, which run-untrusted hides" : ""}`;
 		}
 		case "interpreter":
 			// The one thing that a shell cannot be talked into: a first line that ends as another system's lines do.
@@ -91,6 +95,10 @@ async function confirm(
 			return `${hint.path} is not among the task's tests`;
 		}
 	}
+}
+
+function textsOf(task: Task): string[] {
+	return [...task.verify, ...task.tests.map(({ content }) => content)];
 }
 
 /** Which test the command itself calls, if that is the path that was complained of; below the tests' folder. */

@@ -56,7 +56,7 @@ test("a body over the limit is 413, whether or not it says its length", async ()
 test("a problem says where the request is wrong, and does not repeat what was sent", async () => {
 	const bad = { ...request(), sandbox: "moon-base", tusk: 1 };
 	const problem = await problemOf(postJson(app, "/api/v1/rollouts", bad));
-	expect(problem.issues?.map((issue) => issue.path)).toContain("json.sandbox");
+	expect(problem.issues?.map((issue) => issue.path)).toContain("body.sandbox");
 	expect(problem.detail).toContain("sandbox");
 	expect(JSON.stringify(problem)).not.toContain("moon-base");
 });

@@ -14,7 +14,8 @@ for step in 1 2 3 4 5 6; do
 	echo "limit=$((step * 10))" > settings.conf
 	# The fourth commit is the one to be found.
 	if [ "$step" -ge 4 ]; then echo "unit=hours" >> settings.conf; else echo "unit=minutes" >> settings.conf; fi
-	git add settings.conf
+	echo "*.log" > .gitignore
+	git add settings.conf .gitignore
 	git commit -q -m "Step $step"
 done
 mkdir -p "$here/files"

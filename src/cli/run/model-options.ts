@@ -15,8 +15,10 @@ export const MODEL_OPTIONS: Record<string, Option> = {
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
 	temperature: { value: "<number>", help: "of the sampling (default 1)" },
+	"top-logprobs": { value: "<n>", help: "keep the n most likely alternatives to each token (default 0)" },
 	continuity: { value: "<auto|off>", help: "off: let the engine render every prompt anew (default auto)" },
 	"logprobs-mode": { value: "<mode>", help: `what its logprobs are of: ${LogprobsMode.options.join(", ")}` },
+	"weight-version": { value: "<name>", help: "which weights the endpoint serves, for export --weights" },
 	"api-key-env": { value: "<variable>", help: "the environment variable that holds the key" },
 };
 
@@ -26,7 +28,7 @@ export function toEndpointSpec(
 	policies: readonly string[],
 ): EndpointSpec {
 	const given = (names: string[]) => names.filter((name) => args.has(name));
-	const clash = given(["endpoint", "base-url", "model", "logprobs-mode", "api-key-env"])[0];
+	const clash = given(["endpoint", "base-url", "model", "logprobs-mode", "weight-version", "api-key-env"])[0];
 	if (args.has("policy") && clash !== undefined) {
 		throw new UsageError(`--policy and --${clash} contradict each other: give one of them.`, "contradiction");
 	}
@@ -39,6 +41,7 @@ export function toEndpointSpec(
 	const baseUrl = toBaseUrl(args.text("base-url"));
 	const model = args.text("model");
 	const logprobsMode = args.choice("logprobs-mode", LogprobsMode.options);
+	const weightVersion = args.text("weight-version");
 	const name = args.text("endpoint");
 	if (name !== undefined) {
 		return {
@@ -48,6 +51,7 @@ export function toEndpointSpec(
 			model,
 			apiKey,
 			logprobsMode,
+			weightVersion,
 		};
 	}
 	if (baseUrl === undefined) {
@@ -64,6 +68,7 @@ export function toEndpointSpec(
 		dialect: "auto",
 		apiKey,
 		logprobsMode,
+		weightVersion,
 	};
 }
 
@@ -72,9 +77,10 @@ export function toSampling(args: Arguments): Sampling {
 	const [text, continuity] = [args.text("temperature"), args.text("continuity")];
 	if (continuity !== undefined && continuity !== "auto" && continuity !== "off")
 		throw new UsageError(`--continuity is auto or off, not "${continuity}".`, "bad_option");
-	if (text === undefined) return Sampling.parse({ continuity });
+	const topLogprobs = args.whole("top-logprobs", { least: 0, most: 20 });
+	if (text === undefined) return Sampling.parse({ continuity, topLogprobs });
 	const temperature = text.trim() === "" ? Number.NaN : Number(text);
-	const parsed = Sampling.safeParse({ temperature, continuity });
+	const parsed = Sampling.safeParse({ temperature, continuity, topLogprobs });
 	if (parsed.success) return parsed.data;
 	throw new UsageError(`--temperature wants a number from 0 to 10, not "${text}".`, "bad_option");
 }

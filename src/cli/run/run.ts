@@ -49,6 +49,7 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		driver: { value: "<driver>", help: "how OpenCode is driven: serve (default), run" },
 		mode: { value: "<mode>", help: Mode.options.join(" (default), ") },
 		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
+		label: { value: "<name=value,…>", help: "labels for these rollouts, to find them by" },
 		json: { help: "one JSON object per rollout on stdout, and nothing else there" },
 		out: { value: "<folder>", help: "also write result, transcript and files of each rollout there" },
 		server: {
@@ -111,6 +112,7 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 		driver: args.choice("driver", ["serve", "run"] as const) ?? "serve",
 		timeoutS: args.seconds("timeout"),
 		sampling: toSampling(args),
+		labels: toLabels(args.text("label")),
 	};
 	const out = args.text("out");
 	if (out !== undefined) requireFolder(out);
@@ -135,6 +137,16 @@ function toSandbox(args: Arguments): SandboxName | undefined {
 	throw new UsageError(`--host wants a name: ${name.error.issues[0]!.message}.`, "bad_option");
 }
 
+function toLabels(text: string | undefined): Record<string, string> {
+	const pairs = text === undefined ? [] : text.split(",").map((pair) => /^([^=]+)=(.*)$/.exec(pair.trim()));
+	if (pairs.includes(null))
+		throw new UsageError(
+			`--label wants name=value, several with commas between, not "${text}".`,
+			"bad_option",
+		);
+	return Object.fromEntries(pairs.map((pair) => [pair![1]!, pair![2]!]));
+}
+
 function toRequest(
 	task: Task,
 	endpoint: EndpointSpec,
@@ -144,6 +156,7 @@ function toRequest(
 		driver: "serve" | "run";
 		timeoutS: number | undefined;
 		sampling: Sampling;
+		labels: Record<string, string>;
 	},
 ): RolloutRequest {
 	const clocks = options.timeoutS === undefined ? task.clocks : { ...task.clocks, agentS: options.timeoutS };
@@ -154,6 +167,7 @@ function toRequest(
 		mode: options.mode,
 		agent: { driver: options.driver },
 		sampling: options.sampling,
+		labels: options.labels,
 	});
 }
 

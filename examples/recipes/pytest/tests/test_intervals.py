@@ -1,4 +1,4 @@
-"""The agent's program runs in a process of its own: whatever it does there, it cannot pass these tests from within."""
+"""The agent's program runs in a process of its own and without trust: it reaches neither these tests nor the reward."""
 
 import os
 import subprocess
@@ -10,8 +10,8 @@ WORKDIR = os.path.join(os.environ["HOME"], "workdir")
 
 
 def ask(text):
-    command = [sys.executable, "-I", os.path.join(WORKDIR, "intervals.py"), text]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    command = ["run-untrusted", sys.executable, "-I", "intervals.py", text]
+    done = subprocess.run(command, cwd=WORKDIR, capture_output=True, text=True, timeout=20)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
