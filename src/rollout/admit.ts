@@ -12,6 +12,10 @@ export interface Admission {
 	paths: readonly string[];
 	/** Those that must be folders. */
 	folders: readonly string[];
+	/** Home as the verifier's box calls it. */
+	home: string;
+	/** Links the agent was given, place and target: they may lead where they led before. */
+	givenLinks: ReadonlySet<string>;
 	maxMembers: number;
 	maxBytes: number;
 }
@@ -94,14 +98,53 @@ async function readMaps(input: Blocks, header: Buffer): Promise<Buffer[]> {
 /** Regular, sparse, folder, symbolic link, hard link: no devices, pipes or anything newer. */
 const TYPES = new Set(["0", "\0", "S", "5", "2", "1"]);
 
-function isExpected({ type, path, linkTarget }: Member, { paths, folders }: Admission): boolean {
+function isExpected({ type, path, linkTarget }: Member, admission: Admission): boolean {
 	if (!TYPES.has(type)) return false;
+	const { paths, folders, givenLinks } = admission;
 	const place = toPlace(path);
 	if (place === null || !isBelow(place, paths)) return false;
 	if (folders.includes(place)) return type === "5";
+	if (type === "2")
+		return givenLinks.has(toGivenLink(place, linkTarget)) || leadsToOpen(place, linkTarget, admission);
 	if (type !== "1") return true;
 	const target = toPlace(linkTarget);
 	return target !== null && isBelow(target, paths);
+}
+
+export function toGivenLink(place: string, target: string): string {
+	return `${place}\0${target}`;
+}
+
+/** Where things lie, or come to lie, that the verifier has and the agent must not: its tests, what it writes, what it has open. */
+const CLOSED = new Set(["home", "root", "proc", "dev", "sys", "run", "tmp", "var"]);
+
+/**
+ * The verifier reads an answer and follows the link that lies in its place: to the tests, it finds the expected answer; to its own open
+ * files, it compares them with themselves. Going up is allowed only at the start of a target: behind another link, up leads elsewhere.
+ */
+function leadsToOpen(place: string, target: string, { paths, home }: Admission): boolean {
+	const steps = target.split("/").filter((step) => step !== "" && step !== ".");
+	const ups = steps.findIndex((step) => step !== "..");
+	const [climbs, rest] = ups === -1 ? [steps.length, []] : [ups, steps.slice(ups)];
+	if (rest.includes("..")) return false;
+	if (!target.startsWith("/")) {
+		const folder = place.split("/").slice(0, -1);
+		return (
+			climbs <= folder.length &&
+			isBelow([...folder.slice(0, folder.length - climbs), ...rest].join("/"), paths)
+		);
+	}
+	if (climbs > 0) return false;
+	const whole = `/${rest.join("/")}`;
+	if (
+		whole === "/dev/null" ||
+		isBelow(
+			whole,
+			paths.map((path) => `${home}/${path}`),
+		)
+	)
+		return true;
+	return rest.length > 0 && !CLOSED.has(rest[0]!) && !`${home}/`.startsWith(`${whole}/`);
 }
 
 /** As tar spells it ("./workdir/x"), to plain; null for what leads elsewhere. */

@@ -3,7 +3,7 @@ import { RolloutError, within } from "../errors.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { HOME, type Task, WORKDIR } from "../model/task.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import type { Admission } from "./admit.ts";
+import { type Admission, toGivenLink } from "./admit.ts";
 import { inTime } from "./clock.ts";
 import type { Deps } from "./deps.ts";
 import { openBox, type ReadyBox } from "./ready-box.ts";
@@ -110,10 +110,23 @@ async function bringOver(
 	const admission: Admission = {
 		paths,
 		folders: [workdir],
+		home: clean.home,
+		givenLinks: await givenLinks(clean, workdir, signal),
 		maxMembers: MAX_MEMBERS,
 		maxBytes: task.box.diskMb * BYTES_PER_DISK * 1024 * 1024,
 	};
 	await transfer(agentBox, clean, admission, say);
+}
+
+const MAX_LINKS_BYTES = 1024 * 1024;
+
+/** What setup linked in the workdir, which lies aside by now. */
+async function givenLinks(clean: Sandbox, workdir: string, signal: AbortSignal): Promise<Set<string>> {
+	const find = ["find", `${placesIn(clean).before}/a`, "-type", "l", "-printf", "%P\\0%l\\0"];
+	const { stdout } = await clean.exec(find, { signal, maxOutputBytes: MAX_LINKS_BYTES });
+	const words = stdout.split("\0").slice(0, -1);
+	const links = words.flatMap((word, at) => (at % 2 === 0 ? [[word, words[at + 1] ?? ""] as const] : []));
+	return new Set(links.map(([place, target]) => toGivenLink(`${workdir}/${place}`, target)));
 }
 
 async function difference(clean: Sandbox, signal: AbortSignal): Promise<string> {

@@ -5,6 +5,13 @@ import type { ExecOptions, ExecResult, Sandbox } from "../sandbox/sandbox.ts";
 const TAIL_CHARACTERS = 4_000;
 
 /**
+ * A command may hold the expected answer, and what runs beside it can read every process's arguments. Environments are closed to it,
+ * and what the command starts does not inherit this one.
+ */
+const COMMAND = "PADDOCK_COMMAND";
+const TAKEN_FROM_ENVIRONMENT = `__command=$${COMMAND}; unset ${COMMAND}; eval "$__command"`;
+
+/**
  * Runs one of the task's shell commands in the box; whatever it does is a result. Tasks may say /home/user in every backend, so a
  * box with another home is meant by it.
  */
@@ -13,8 +20,9 @@ export async function runCommand(
 	command: string,
 	options: ExecOptions,
 ): Promise<CommandResult> {
-	const result = await box.exec(command.replaceAll(HOME, box.home), {
+	const result = await box.exec(TAKEN_FROM_ENVIRONMENT, {
 		...options,
+		env: { ...options.env, [COMMAND]: command.replaceAll(HOME, box.home) },
 		maxOutputBytes: 64 * 1024,
 	});
 	return {

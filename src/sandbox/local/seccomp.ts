@@ -69,6 +69,10 @@ interface Machine {
 	socket: number;
 	socketpair: number;
 	ioctl: number;
+	prlimit: number;
+	/** Of another process by its number, the first argument: affinity, scheduler, its parameters, attributes. */
+	scheduling: number[];
+	setpriority: number;
 	/** x86_64 has a second table of the same calls under high numbers. */
 	highTable: number | null;
 }
@@ -82,6 +86,9 @@ const MACHINES: Record<string, Machine> = {
 		socket: 41,
 		socketpair: 53,
 		ioctl: 16,
+		prlimit: 302,
+		scheduling: [203, 144, 142, 314],
+		setpriority: 141,
 		highTable: 0x40000000,
 	},
 	arm64: {
@@ -92,6 +99,9 @@ const MACHINES: Record<string, Machine> = {
 		socket: 198,
 		socketpair: 199,
 		ioctl: 29,
+		prlimit: 261,
+		scheduling: [122, 119, 118, 274],
+		setpriority: 140,
 		highTable: null,
 	},
 };
@@ -121,6 +131,10 @@ const FAMILIES = [1, 2, 10, 16];
 /** TIOCSTI, TIOCLINUX: typing into somebody's terminal. */
 const TERMINAL_REQUESTS = [0x5412, 0x541c];
 
+/** How a process names itself, and the first process of its box. */
+const SELF = 0;
+const INIT = 1;
+
 type Instruction = [code: number, whenTrue: number, whenFalse: number, value: number];
 
 /** The filter as the kernel reads it: instructions of eight bytes, little-endian. */
@@ -149,6 +163,10 @@ export function seccompFilter(arch: string = process.arch): Buffer {
 			OFFSET_SECOND,
 			TERMINAL_REQUESTS.flatMap((request) => when(JUMP_EQUAL, request, EPERM)),
 		),
+		// A process of the same uid may set any other's limits: the init without files or processes could not even be asked.
+		...inspect(machine.prlimit, OFFSET_FIRST, only([SELF], EPERM)),
+		...machine.scheduling.flatMap((call) => inspect(call, OFFSET_FIRST, when(JUMP_EQUAL, INIT, EPERM))),
+		...inspect(machine.setpriority, OFFSET_SECOND, when(JUMP_EQUAL, INIT, EPERM)),
 		[RETURN, 0, 0, ALLOW],
 	];
 	return encode(program);

@@ -1,5 +1,11 @@
-# The agent could have left hooks, monitors or aliases in the repository's own configuration: none of it is asked.
+# The agent could have left hooks, filters, aliases or programs in the repository's own configuration. Its history is read from a copy
+# that has none.
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cp -r "$HOME/workdir/.git" "$copy/.git"
+rm -rf "$copy/.git/hooks" "$copy/.git/config.worktree" "$copy/.git/info/attributes"
+printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n' > "$copy/.git/config"
+
 ask() {
-	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null git -c core.fsmonitor=false -c core.hooksPath=/dev/null \
-		-c core.pager=cat -C "$HOME/workdir" "$@"
+	GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null git --no-pager -C "$copy" "$@"
 }

@@ -2,8 +2,13 @@
 # The merge is concluded and holds what lies in the folder.
 set -u
 
-# The repository was in the agent's hands: nothing it configured may run here.
-git() { command git -c core.fsmonitor=false -c core.hooksPath=/dev/null "$@"; }
+# The repository was in the agent's hands: its history is read from a copy without its configuration, which can name programs.
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+cp -r .git "$copy/.git"
+rm -rf "$copy/.git/hooks" "$copy/.git/config.worktree" "$copy/.git/info/attributes"
+printf '[core]\n\trepositoryformatversion = 0\n\tbare = false\n' > "$copy/.git/config"
+git() { GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null command git --no-pager -C "$copy" "$@"; }
 
 [ ! -e .git/MERGE_HEAD ] || { echo "the merge is not concluded"; exit 1; }
 [ "$(git symbolic-ref --short HEAD)" = main ] || { echo "not on main"; exit 1; }

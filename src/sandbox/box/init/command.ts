@@ -150,10 +150,11 @@ function start(request: ExecRequest, { config, limits }: { config: InitConfig; l
 		make("read");
 		if (request.stdin) make("write");
 		const [stdout, stderr, stdin] = theirs;
-		const child = limits.start(() =>
-			spawn(request.argv[0]!, request.argv.slice(1), {
+		const env = { ...config.env, ...request.env };
+		const child = limits.start(request.argv, env.PATH ?? "", ([program, ...args]) =>
+			spawn(program!, args, {
 				cwd: request.cwd ?? config.home,
-				env: { ...config.env, ...request.env },
+				env,
 				detached: true,
 				stdio: [stdin ?? "ignore", stdout!, stderr!],
 			}),

@@ -84,9 +84,9 @@ export function systemCall(number: number, ...args: (number | NodeJS.TypedArray)
 	return libc.syscall(number, first, second, third, fourth);
 }
 
-/** Pid 0 is this process. */
-export function limitProcesses(pid: number, soft: number, hard: number): void {
-	libc.prlimit(pid, RLIMIT_NPROC, ptr(new BigUint64Array([BigInt(soft), BigInt(hard)])), null);
+/** Of this process, and of those that it starts from now on. */
+export function limitProcesses(soft: number, hard: number): void {
+	libc.prlimit(0, RLIMIT_NPROC, ptr(new BigUint64Array([BigInt(soft), BigInt(hard)])), null);
 }
 
 /** Everything this process may signal but itself and pid 1, in one call. */

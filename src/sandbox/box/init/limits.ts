@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from "node:fs";
+import { accessSync, closeSync, constants, openSync, statSync, writeSync } from "node:fs";
 import { type InitConfig, PROCESS_HEADROOM } from "../wire.ts";
 import { hideFromOthers, limitProcesses } from "./libc.ts";
 
@@ -18,26 +18,28 @@ export class Limits {
 		this.hidden = hideFromOthers();
 		// Set from within the box's user namespace, the limit counts the box's own processes and nobody else's.
 		this.#processes = config.ownPidNamespace ? config.processes : undefined;
-		this.#limit(0, PROCESS_HEADROOM, PROCESS_HEADROOM);
+		this.#limit(PROCESS_HEADROOM);
 	}
 
-	/** The limits hold before the command exists: a fork bomb would be faster. */
-	start<Child extends { pid?: number | undefined }>(spawn: () => Child): Child {
+	/**
+	 * The limits hold before the command exists: a fork bomb would be faster. The reserve is given up by the command itself, since nobody
+	 * in a box may set another's limits.
+	 */
+	start<Child>(argv: readonly string[], path: string, spawn: (argv: readonly string[]) => Child): Child {
 		this.#score(OOM_SCORE.command);
-		this.#limit(0, 0, PROCESS_HEADROOM);
+		this.#limit(0);
 		try {
-			const child = spawn();
-			if (child.pid !== undefined) this.#limit(child.pid, 0, 0);
-			return child;
+			const isLimited = this.#processes !== undefined && isProgram(argv[0] ?? "", path);
+			return spawn(isLimited ? [...giveUpReserve(this.#processes!), ...argv] : argv);
 		} finally {
 			this.#score(OOM_SCORE.init);
-			this.#limit(0, PROCESS_HEADROOM, PROCESS_HEADROOM);
+			this.#limit(PROCESS_HEADROOM);
 		}
 	}
 
-	#limit(pid: number, extra: number, mostExtra: number): void {
+	#limit(extra: number): void {
 		if (this.#processes === undefined) return;
-		limitProcesses(pid, this.#processes + extra, this.#processes + mostExtra);
+		limitProcesses(this.#processes + extra, this.#processes + PROCESS_HEADROOM);
 	}
 
 	#score(value: string): void {
@@ -48,6 +50,25 @@ export class Limits {
 			// Only a preference of the kernel's; the command runs either way.
 		}
 	}
+}
+
+/** What cannot be started is left to fail as such. */
+function isProgram(name: string, path: string): boolean {
+	const places = name.includes("/") ? [name] : path.split(":").map((folder) => `${folder}/${name}`);
+	return places.some(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+	try {
+		accessSync(path, constants.X_OK);
+		return statSync(path).isFile();
+	} catch {
+		return false;
+	}
+}
+
+function giveUpReserve(processes: number): string[] {
+	return ["/usr/bin/prlimit", `--nproc=${processes}:${processes}`, "--"];
 }
 
 /** Where /proc is read-only inside, the host lends its own for as long as this takes. */

@@ -12,8 +12,10 @@ const EXECUTE = 1;
 const WRITE_FILE = 2;
 const READ_FILE = 4;
 const READ_DIR = 8;
-/** Removing and making of any kind. */
-const CHANGE_DIR = 0x1ff0;
+/** Removing, and making of files, folders, sockets and pipes. */
+const CHANGE_DIR = 0x07b0;
+/** Making of devices and symbolic links: the verifier would follow such a link, to its own tests. Allowed nowhere. */
+const MAKE_OTHER = 0x1840;
 const MOVE = 0x2000;
 const TRUNCATE = 0x4000;
 const DEVICE_CONTROL = 0x8000;
@@ -66,7 +68,7 @@ function knownAccess(version: number): number {
 		[3, TRUNCATE],
 		[5, DEVICE_CONTROL],
 	] as const;
-	const first = READ | WRITE_FILE | CHANGE_DIR;
+	const first = READ | WRITE_FILE | CHANGE_DIR | MAKE_OTHER;
 	return since.reduce((all, [from, access]) => (version >= from ? all | access : all), first);
 }
 
