@@ -51,8 +51,7 @@ const write = (path: string, text: string) => `cat > ${path} <<'END'\n${text}\nE
 
 describe("a program that runs without trust", () => {
 	test("makes no link that the verifier would follow", async () => {
-		const program =
-			"ln -sf ../tests/expected.txt answer.txt; ln -s /dev/stdin /tmp/x && mv /tmp/x answer.txt; true";
+		const program = "ln -sf ../tests/expected.txt answer.txt; true";
 		await using stage = await openStage(scriptAgent(write("program.sh", program)));
 		const end = await stage.play(
 			task({ verify: [`run-untrusted bash program.sh; ${compare}`], tests, clocks }),

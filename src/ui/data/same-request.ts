@@ -123,17 +123,18 @@ function modelWords(endpoint: z.input<typeof EndpointSpec>): string[] {
 	return ["--endpoint", endpoint.name, ...(endpoint.model ? ["--model", endpoint.model] : []), ...key];
 }
 
+function toYamlStep(step: NonNullable<TaskInput["solution"]>[number]): object {
+	if (typeof step === "string") return { bash: step };
+	if (step.tool === "bash") return { bash: step.command };
+	if (step.tool === "write") return { write: step.path, content: step.content };
+	return { edit: step.path, old: step.old, new: step.new };
+}
+
 /** A task.yaml. JSON is YAML, so each field is one line of it. */
 function toYaml({ solution, clocks, budget, box, rewardFile: _, ...plain }: TaskInput): string {
 	const fields = {
 		...plain,
-		solution: solution?.map((step) =>
-			step.tool === "bash"
-				? { bash: step.command }
-				: step.tool === "write"
-					? { write: step.path, content: step.content }
-					: { edit: step.path, old: step.old, new: step.new },
-		),
+		solution: solution?.map(toYamlStep),
 		limits: { ...snakeKeys(clocks), ...snakeKeys(budget) },
 		box: snakeKeys(box),
 	};
