@@ -105,6 +105,20 @@ test("a session is created, used and closed", async ({ doors }) => {
 	expect(doors.openEnv.pool.active).toBe(0);
 });
 
+test("a stored credential is an endpoint here, too; one that is not there is refused in words", async ({
+	doors,
+	paddock,
+}) => {
+	const place = { baseUrl: "http://127.0.0.1:9/v1", model: "m" };
+	await paddock.addApiKey({ label: "team", apiKey: "sk-canary-openenv-1", ...place });
+	const run = (endpoint: string) =>
+		ask(doors.url, call("tools/call", { name: "run_rollout", arguments: { ...task, endpoint } }));
+	const ran = await run("cred:team");
+	expect(JSON.parse((ran.result as { data: string }).data)).toMatchObject({ reward: 1, error: null });
+	expect(JSON.stringify(ran)).not.toContain("canary");
+	expect(JSON.stringify(await run("cred:nobody"))).toContain("there is no credential nobody");
+});
+
 describe("a socket that names a session", () => {
 	const create = async (url: string) =>
 		((await ask(url, call("openenv/session/create"))).result as { session_id: string }).session_id;

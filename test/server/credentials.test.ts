@@ -82,3 +82,20 @@ test("a login can be stored, verified and purged, and no answer holds a token", 
 	expect(await paddock.store.credentials.save(hold, "late")).toBeNull();
 	await expect(client.verifyCredential("ada")).rejects.toMatchObject({ status: 404 });
 });
+
+test("machines that boxes can be placed on are listed, and what is wrong with one is an answer", async () => {
+	const away = {
+		...{ name: "away", address: "nobody@127.0.0.1:1", keyFile: "/nowhere/key", knownHostsFile: null },
+		...{ fingerprint: `SHA256:${"A".repeat(43)}`, allowPlain: false },
+	};
+	expect((await client.hosts()).items).toEqual([]);
+	await paddock.addHost(away);
+	expect((await client.hosts()).items).toEqual([{ ...away, agent: null }]);
+	expect(await client.checkHost("away")).toMatchObject({
+		ok: false,
+		checks: [{ name: "login", ok: false, detail: expect.stringContaining("/nowhere/key") }],
+	});
+	await expect(client.checkHost("nobody")).rejects.toMatchObject({ status: 404, code: "unknown_host" });
+	await paddock.removeHost("away");
+	await expect(paddock.removeHost("away")).rejects.toMatchObject({ code: "unknown_host" });
+});
