@@ -2,6 +2,7 @@ import { type HeldCredential, holdCredential } from "../credential/hold.ts";
 import { holdFromPool } from "../credential/pool.ts";
 import { resolveBy } from "../credential/resolver.ts";
 import { LoginTokens } from "../credential/tokens.ts";
+import { type Waiting, whenFree } from "../credential/wait.ts";
 import { RolloutError, UsageError } from "../errors.ts";
 import {
 	type CredentialAsk,
@@ -24,12 +25,12 @@ export type CastEndpoint = {
 } & (Disposable | AsyncDisposable);
 
 /** Where this rollout's calls go: a scripted model of our own, or an endpoint of the catalog or the caller. */
-export async function castEndpoint(rollout: Rollout, deps: Deps): Promise<CastEndpoint> {
+export async function castEndpoint(rollout: Rollout, deps: Deps, waiting?: Waiting): Promise<CastEndpoint> {
 	const spec = rollout.request.endpoint;
 	if (spec.type === "policy") return await castPolicy(spec.policy, spec.trace, rollout, deps);
 	try {
 		const ask = credentialOf(spec);
-		if (ask !== null) return await castCredential(ask, spec as NamedSpec, rollout, deps);
+		if (ask !== null) return await castCredential(ask, spec as NamedSpec, rollout, deps, waiting);
 		const apiKey = await deps.store.secret(rollout.id);
 		const endpoint = resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
 		if (endpoint === "policy") return await castPolicy("scripted", undefined, rollout, deps);
@@ -51,10 +52,11 @@ async function castCredential(
 	spec: NamedSpec,
 	rollout: Rollout,
 	deps: Deps,
+	waiting: Waiting | undefined,
 ): Promise<CastEndpoint> {
 	const { credentials } = deps.store;
 	await using stack = new AsyncDisposableStack();
-	const held = stack.use(await hold(ask, rollout, deps));
+	const held = stack.use(await whenFree(() => hold(ask, rollout, deps), waiting));
 	const { credential, secret } = held.hold;
 	let endpoint: Endpoint;
 	if (credential.login === null) endpoint = resolveCredential(spec, credential, secret);

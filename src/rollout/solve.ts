@@ -31,7 +31,8 @@ export async function solve(
 	const { request } = rollout;
 	const halt = new HaltSwitch();
 	let hasActed = false;
-	await using cast = await castEndpoint(rollout, deps);
+	const onWait = () => record.note("every credential that it may use is in use: it waits for one");
+	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
 	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
 	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt, (call) => {
 		hasActed ||= call.purpose !== "title" && call.finishReason !== null;

@@ -48,11 +48,10 @@ export async function talk(
 ): Promise<TalkEnd> {
 	const terms = rollout.request.conversation!;
 	const halt = new HaltSwitch();
-	await using cast = await castEndpoint(rollout, deps);
-	using _slot = await deps.endpointSlots.enter(
-		cast.endpoint.baseUrl,
-		AbortSignal.any([signals.close, signals.leave]),
-	);
+	const signal = AbortSignal.any([signals.close, signals.leave]);
+	const onWait = () => record.note("every credential that it may use is in use: it waits for one");
+	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
+	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
 	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);
 	void halt.halted.then(() => tap.revoke());
 	using _leave = halt.on(signals.leave, { type: "aborted" });
