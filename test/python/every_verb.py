@@ -112,8 +112,10 @@ def credentials(client: Client) -> None:
     assert client.hosts() == []
     verdict = client.verify_credential("team")
     assert verdict["state"] == "unknown" and "canary" not in str(verdict), verdict
-    result = client.run(HELLO, endpoint="cred:team")
-    assert (result.outcome, result.failure.code) == ("failed", "provider_unreachable"), result
+    rollout_id = client.start(HELLO, endpoint="cred:team")
+    assert client.rollout(rollout_id)["request"]["endpoint"]["name"] == "cred:team"
+    client.abort(rollout_id)
+    assert client.wait(rollout_id).outcome == "aborted"
     for wrong in ["cred:nobody", "pool:nobody", "resolve:somebody"]:
         try:
             client.start(HELLO, endpoint=wrong)
@@ -121,7 +123,7 @@ def credentials(client: Client) -> None:
             assert error.code in ("unknown_credential", "unknown_pool", "credential_unresolved"), error
         else:
             raise AssertionError(f"{wrong} is refused")
-    client.remove_credential("team")
+    client.remove_credential("team", force=True)
     assert client.credentials() == []
 
 
