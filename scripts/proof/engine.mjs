@@ -71,8 +71,17 @@ async function freePort() {
 }
 
 /** How many tokens the engine has sampled since it started. */
-export async function sampledTokens(engine) {
+export function sampledTokens(engine) {
+	return metric(engine, "vllm:generation_tokens_total");
+}
+
+/** How many requests it works on just now. */
+export function requestsUnderWay(engine) {
+	return metric(engine, "vllm:num_requests_running");
+}
+
+async function metric(engine, name) {
 	const text = await (await fetch(`${engine.origin}/metrics`)).text();
-	const line = text.split("\n").find((row) => row.startsWith("vllm:generation_tokens_total{"));
+	const line = text.split("\n").find((row) => row.startsWith(`${name}{`));
 	return Number(line?.split(" ").at(-1) ?? 0);
 }

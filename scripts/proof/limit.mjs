@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { sampledTokens } from "./engine.mjs";
+import { requestsUnderWay, sampledTokens } from "./engine.mjs";
 import { UNTAUGHT } from "./lessons.mjs";
 import { openLine } from "./line.mjs";
 import { endpointOf, get, submit, waitFor } from "./paddock.mjs";
@@ -25,14 +25,12 @@ async function runIntoLimit(server, engine) {
 	const task = { ...UNTAUGHT, clocks: { agentS: LIMIT_S } };
 	const before = await sampledTokens(engine);
 	const [id] = await submit(server, task, { endpoint: endpointOf(line), sampling: BABBLING, priority: 1 });
-	let [isDone, tokens, lastTokenAt] = [false, before, 0];
+	let [isDone, lastBusyAt] = [false, 0];
 	const ended = waitFor(server, id).finally(() => {
 		isDone = true;
 	});
 	while (!isDone) {
-		const now = await sampledTokens(engine);
-		if (now > tokens) lastTokenAt = Date.now();
-		tokens = now;
+		if ((await requestsUnderWay(engine)) > 0) lastBusyAt = Date.now();
 		await sleep(LOOK_MS);
 	}
 	const { outcome, error } = await ended;
@@ -40,14 +38,15 @@ async function runIntoLimit(server, engine) {
 	const began = items.find((event) => event.type === "phase-start" && event.phase === "agent");
 	const overAt = (began?.at ?? 0) + LIMIT_S * 1000;
 	// Only a wire that was cut while the engine spoke on it is an answer cut off.
-	const hungUpAt = line.hangUps.find((at) => at > overAt - 1000 && lastTokenAt > overAt - 1000) ?? 0;
-	return { outcome, error, tokens: tokens - before, overAt, lastTokenAt, hungUpAt };
+	const hungUpAt = line.hangUps.find((at) => at > overAt - 1000 && lastBusyAt > overAt - 1000) ?? 0;
+	const tokens = (await sampledTokens(engine)) - before;
+	return { outcome, error, tokens, overAt, lastBusyAt, hungUpAt };
 }
 
-function describe({ outcome, error, tokens, overAt, lastTokenAt, hungUpAt }) {
+function describe({ outcome, error, tokens, overAt, lastBusyAt, hungUpAt }) {
 	if (outcome !== "timeout" || hungUpAt === 0)
 		return `not shown: ${outcome}, ${error ?? "it ended by itself"}`;
-	return `outcome timeout after ${tokens} tokens; the gateway hung up ${toPhrase(hungUpAt - overAt)}, the engine's last token came ${toPhrase(lastTokenAt - overAt)}`;
+	return `outcome timeout after ${tokens} tokens; the gateway hung up ${toPhrase(hungUpAt - overAt)}, the engine was last at work ${toPhrase(lastBusyAt - overAt)}`;
 }
 
 function toPhrase(ms) {
