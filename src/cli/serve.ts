@@ -34,7 +34,7 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		});
 		// Their long requests end before the server waits for the last request.
 		await using _doors = doors;
-		await paddock.resumeAgents();
+		void paddock.resumeAgents();
 		const working = args.has("no-worker") ? null : await paddock.work({ capacity: config.concurrency });
 		printLine(
 			shell.stderr,

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { open, rm } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import type { ServeConversation, ServeConversationOptions } from "../agent/serve/conversation.ts";
-import { UsageError } from "../errors.ts";
+import { messageOf, UsageError } from "../errors.ts";
 import { credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
 import { findServeProgram } from "../host/find-program.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
@@ -106,11 +106,14 @@ export class AgentHost implements AsyncDisposable {
 	/** Wherever it runs; null when there is none. */
 	async stop(name: string): Promise<KeptAgent | null> {
 		const { agents } = this.#options.store;
-		const agent = await agents.change(name, { wanted: "stopped" }, { needsRestart: false });
+		const here = await this.#kept.get(name)?.catch(() => null);
+		const agent = await agents
+			.change(name, { wanted: "stopped" }, { needsRestart: false })
+			// What runs here ends, whether or not that can be written down.
+			.finally(() => here?.[Symbol.asyncDispose]());
 		if (agent === null) return null;
-		const here = await this.#kept.get(name);
-		if (here !== undefined) await here[Symbol.asyncDispose]();
-		else if (agent.keptBy !== null && (await isThere(agent.keptBy))) await this.#untilReleased(agent);
+		if (here) return await this.find(name);
+		if (agent.keptBy !== null && (await isThere(agent.keptBy))) await this.#untilReleased(agent);
 		else await this.#endLeftBehind(agent);
 		return await this.find(name);
 	}
@@ -150,11 +153,16 @@ export class AgentHost implements AsyncDisposable {
 		return agent.baseUrl === null ? null : { baseUrl: agent.baseUrl, password };
 	}
 
-	/** What was to run when this machine's last process ended, for a server that starts. */
+	/** What was to run when this machine's last process ended, for a server that starts. Never rejects: each says its own trouble. */
 	async resume(): Promise<void> {
-		for (const { name, wanted, keptBy } of await this.list()) {
+		const { warn } = this.#options;
+		const agents = await this.list().catch((error) => {
+			warn(`agents could not be listed: ${messageOf(error)}`);
+			return [];
+		});
+		for (const { name, wanted, keptBy } of agents) {
 			if (wanted !== "running" || keptBy === null || (await isThere(keptBy))) continue;
-			await this.start(name).catch((error) => this.#options.warn(`agent ${name}: ${String(error)}`));
+			await this.start(name).catch((error) => warn(`agent ${name}: ${messageOf(error)}`));
 		}
 	}
 
