@@ -83,8 +83,9 @@ export class KeptAgents {
 
 	/** Another key; the old one opens nothing any more. */
 	async renewKey(name: string, newKey: string): Promise<KeptAgent | null> {
-		const [agent, secrets] = [await this.find(name), await this.secrets(name)];
+		const agent = await this.find(name);
 		if (agent === null) return null;
+		const secrets = await this.secrets(name);
 		const key = await this.#vault.keyOf(agentKeyName(agent.id));
 		const sealed = seal(key, agent.id, { ...secrets, key: newKey });
 		const change = { keyFingerprint: fingerprintOf(key, newKey), revokedAt: null };
@@ -108,7 +109,7 @@ export class KeptAgents {
 		await this.#step(name, { type: "release", by });
 	}
 
-	async spend(name: string, spent: Omit<KeptAgent["spent"], never>): Promise<void> {
+	async spend(name: string, spent: KeptAgent["spent"]): Promise<void> {
 		await this.#step(name, { type: "spend", ...spent });
 	}
 

@@ -1,7 +1,9 @@
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { Editor } from "../../src/cli/chat/editor.ts";
+import { main } from "../../src/cli/cli.ts";
 import { requirePart } from "../fixtures/parts.ts";
+import { RecordedShell } from "./shell.ts";
 import { hasTmux, Terminal } from "./terminal.ts";
 
 const program = fileURLToPath(new URL("chat-program.ts", import.meta.url));
@@ -128,4 +130,19 @@ test("a text is edited as in a shell, and what was said before comes back", () =
 	expect(editor.take()).toBe("two geese \n\n");
 	expect(editor.text).toBe("");
 	for (const odd of ["\x1b[15~", "\x00", undefined]) expect(editor.press(odd, {})).toBe("unknown");
+});
+
+test("without a terminal, without a model and in a folder of root's it says what to do instead", async () => {
+	const ask = async (argv: string[], isTTY = true) => {
+		const shell = new RecordedShell({ env: {}, directory: "/" });
+		shell.stdout.isTTY = isTTY;
+		return { code: await main(["chat", ...argv], shell), said: shell.stderr.text };
+	};
+	expect(await ask([], false)).toMatchObject({ code: 2, said: expect.stringContaining("needs a terminal") });
+	expect(await ask([])).toMatchObject({ code: 2, said: expect.stringContaining("--policy") });
+	expect(await ask(["/etc", "--policy", "noop"])).toMatchObject({
+		code: 2,
+		said: expect.stringContaining("give --copy"),
+	});
+	expect(await ask(["/nowhere", "--policy", "noop"])).toMatchObject({ code: 2 });
 });

@@ -1,3 +1,4 @@
+import { stat } from "node:fs/promises";
 import { userInfo } from "node:os";
 import { join, resolve } from "node:path";
 import { type Config, loadConfig } from "../../config.ts";
@@ -139,7 +140,13 @@ async function toRequest(
 /** The folder itself, or what is in it; on a server there is no such folder. */
 async function filesOf(folder: string | null, isCopy: boolean): Promise<object> {
 	if (folder === null) return {};
-	return isCopy ? { files: await readFolder(folder, folder, LEFT_OUT) } : { folder };
+	if (isCopy) return { files: await readFolder(folder, folder, LEFT_OUT) };
+	if ((await stat(folder)).uid === 0)
+		throw new UsageError(
+			`${folder} belongs to root, and no agent works as root: give --copy, or another folder.`,
+			"folder_refused",
+		);
+	return { folder };
 }
 
 /** With what was said before, for the person to see where they were. */
