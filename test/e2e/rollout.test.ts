@@ -20,6 +20,12 @@ describe("a rollout of the real agent", () => {
 			expect(turn.per_token_logps).toHaveLength(turn.completion_token_ids.length);
 			expect(turn.prompt_token_ids.length).toBeGreaterThan(0);
 		}
+		// One chain of tokens behind the unmodified agent: every call goes on from the one before.
+		expect(await station.paddock.certificate(result.rollout_id)).toMatchObject({
+			trainable: true,
+			mainShare: 1,
+			continuity: { samples: 1, stitched: main.length - 1, wentOn: main.length - 1, breaks: {}, plain: {} },
+		});
 	});
 
 	test("noop gets nothing, and that is a result", async () => {
