@@ -68,7 +68,7 @@ describe("jsonl", () => {
 		const { rows, report } = await lines(await shelf(), "jsonl");
 		const [one, two] = twoTurns("a");
 		for (const row of rows) SampleRow.parse(row);
-		expect(rows.map((row) => row.rollout_id)).toEqual(["ro_1", "ro_2", "ro_3", "ro_4"]);
+		expect(rows.map((row) => row.rollout_id)).toEqual(["ro_1", "ro_2", "ro_4"]);
 		expect(rows[0]).toEqual({
 			rollout_id: "ro_1",
 			task_id: "echo",
@@ -97,16 +97,19 @@ describe("jsonl", () => {
 			untrainable_reasons: [],
 		});
 		expect(report).toEqual({
-			rollouts: 4,
-			rows: 4,
-			skipped: 1,
-			skips: [{ rolloutId: "ro_5", reason: expect.stringContaining("no token ids (openai)") }],
+			rollouts: 3,
+			rows: 3,
+			skipped: 2,
+			skips: [
+				{ rolloutId: "ro_3", reason: "it has no reward" },
+				{ rolloutId: "ro_5", reason: expect.stringContaining("no token ids (openai)") },
+			],
 		});
 	});
 
 	test("gives group-relative advantages; without reward or group there is none, and each group is read once", async () => {
 		const store = await shelf();
-		const { rows } = await lines(store, "jsonl");
+		const { rows } = await lines(store, "jsonl", { includeUntrainable: true });
 		expect(rows.map((row) => row.advantage)).toEqual([1, -1, null, null]);
 		expect(store.groupReads).toBe(1);
 	});
@@ -328,7 +331,7 @@ describe("parquet", () => {
 		const file = join(folder, "samples.parquet");
 		const report = await exportRollouts(await shelf(), {}, "parquet", file);
 		const { rows } = await lines(await shelf(), "jsonl");
-		expect(report.rows).toBe(4);
+		expect(report.rows).toBe(3);
 		const stored = await query(
 			file,
 			"SELECT * REPLACE (rollout_trained_tokens::INTEGER AS rollout_trained_tokens) FROM FILE",
