@@ -1,5 +1,6 @@
 import { isOutage, messageOf, RolloutError } from "../errors.ts";
 import type { Credential, CredentialState } from "../model/credential.ts";
+import { untilTimeout } from "../model/duration.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Credentials } from "../store/credentials.ts";
 import { holdCredential } from "./hold.ts";
@@ -46,7 +47,7 @@ export async function verifyCredential(
 async function judge(parts: Verifying, label: string, limitMs: number): Promise<void> {
 	const { credentials } = parts;
 	await using held = await holdCredential(credentials, label, "verify", { evenDead: true });
-	const signal = AbortSignal.any([held.lost, AbortSignal.timeout(limitMs)]);
+	const signal = untilTimeout(limitMs, held.lost);
 	const verdict = await decide(parts, held, signal);
 	await credentials.judge(held.hold, { isDoubtful: false, ...verdict });
 }

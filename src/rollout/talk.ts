@@ -56,7 +56,7 @@ export async function talk(
 	void halt.halted.then(() => tap.revoke());
 	using _leave = halt.on(signals.leave, { type: "aborted" });
 	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
-	using _clock = halt.on(AbortSignal.timeout(restOfLife(terms, past)), { type: "timeout" });
+	using _clock = halt.on(AbortSignal.timeout(toTimerMs(restOfLifeMs(terms, past))), { type: "timeout" });
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
 	if (past.state !== null) await restore(ready, past, record, terms.folder !== undefined);
@@ -99,9 +99,9 @@ function hasRun(properties: Record<string, unknown>): boolean {
 }
 
 /** Lives on from the moment it was opened, whoever hosts it. */
-function restOfLife({ lifetimeS }: ConversationTerms, { openedAt }: Past): number {
+function restOfLifeMs({ lifetimeS }: ConversationTerms, { openedAt }: Past): number {
 	const agedMs = openedAt === null ? 0 : Date.now() - openedAt;
-	return toTimerMs(Math.max(1, lifetimeS * 1000 - agedMs));
+	return Math.max(1, lifetimeS * 1000 - agedMs);
 }
 
 async function restore(
