@@ -80,7 +80,9 @@ describe("a conversation survives", () => {
 		const serve = () =>
 			startDaemon(["serve", "--port", String(port), "--concurrency", "1"], { PADDOCK_HOME: home });
 		const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+		await using running = new AsyncDisposableStack();
 		let server = await serve();
+		running.defer(() => server[Symbol.asyncDispose]());
 		const { id } = await client.converse({ endpoint: model.endpoint, text: "Begin." });
 		await until(client, id, (event) => event.type === "state-saved");
 		await server.kill9();
@@ -96,7 +98,6 @@ describe("a conversation survives", () => {
 		await client.closeConversation(id);
 		const last = (await Array.fromAsync(client.conversationEvents(id))).at(-1);
 		expect(last).toMatchObject({ type: "conversation-end", reason: "asked" });
-		await server[Symbol.asyncDispose]();
 	}, 900_000);
 });
 
