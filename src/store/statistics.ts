@@ -17,7 +17,7 @@ export interface StatisticsOptions {
 }
 
 /** So many are counted at most: what one question may cost does not grow with the store. */
-const COUNTED = 100_000;
+const COUNTED = 20_000;
 const MODELS = 100;
 const REWARD_BARS = 20;
 const DURATION_EDGES_S = [0, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600];
@@ -61,8 +61,10 @@ export function noStatistics({ since = 0, until = 0 }: StatisticsOptions): Stati
 	return { since, until, bucketMs: 0, counted: 0, isCut: false, ...empty };
 }
 
-function rowsOf({ from, where }: Source): string {
-	return `(SELECT r.* FROM ${from} WHERE ${where.join(" AND ")} ORDER BY r.finished_at DESC LIMIT ${COUNTED}) r`;
+/** Only the columns that a question is about: the rows are wide. */
+function rowsOf({ from, where }: Source, columns: readonly string[]): string {
+	const asked = columns.map((column) => `r.${column}`).join(", ");
+	return `(SELECT ${asked} FROM ${from} WHERE ${where.join(" AND ")} ORDER BY r.finished_at DESC LIMIT ${COUNTED}) r`;
 }
 
 interface Bounds {
@@ -76,11 +78,16 @@ interface Bounds {
 async function boundsOf(sql: Sql, source: Source): Promise<Bounds | null> {
 	const [bounds] = await sql.all<Bounds>(
 		`SELECT count(*) AS count, min(r.finished_at) AS first, max(r.finished_at) AS last,
-			min(r.reward) AS least, max(r.reward) AS most FROM ${rowsOf(source)}`,
+			min(r.reward) AS least, max(r.reward) AS most FROM ${rowsOf(source, ["finished_at", "reward"])}`,
 		...source.values,
 	);
 	return bounds === undefined || bounds.count === 0 ? null : bounds;
 }
+
+const COURSE = [
+	...["finished_at", "outcome", "reward", "duration_s", "started_at", "created_at"],
+	...[...PHASES.map((phase) => `${phase}_s`), "calls", "prompt_tokens", "completion_tokens"],
+];
 
 type CourseRow = Record<string, number | null> & { bucket: number; outcome: string };
 
@@ -99,7 +106,7 @@ async function courseOf(sql: Sql, source: Source, width: number): Promise<Statis
 	];
 	const rows = await sql.all<CourseRow>(
 		`SELECT CAST(floor(r.finished_at / ${width}) AS bigint) AS bucket, r.outcome AS outcome, count(*) AS done,
-			${figures.join(", ")} FROM ${rowsOf(source)} GROUP BY 1, 2 ORDER BY 1`,
+			${figures.join(", ")} FROM ${rowsOf(source, COURSE)} GROUP BY 1, 2 ORDER BY 1`,
 		...source.values,
 	);
 	const buckets = Map.groupBy(rows, (row) => row.bucket);
@@ -148,7 +155,8 @@ async function distributionsOf(
 	const edges = DURATION_EDGES_S.map((edge, index) => `WHEN r.duration_s >= ${edge} THEN ${index}`).reverse();
 	const rows = await sql.all<DistributionRow>(
 		`SELECT CAST(floor((r.reward - ?) / ?) AS bigint) AS reward, CASE ${edges.join(" ")} END AS duration,
-			r.model AS model, count(*) AS count FROM ${rowsOf(source)} GROUP BY 1, 2, 3`,
+			r.model AS model, count(*) AS count FROM ${rowsOf(source, ["finished_at", "reward", "duration_s", "model"])}
+		GROUP BY 1, 2, 3`,
 		...[least, step, ...source.values],
 	);
 	const edge = (index: number) => least + ((most - least) * index) / REWARD_BARS;
