@@ -9,10 +9,12 @@ export const SandboxBackend = z
 	.meta({ id: "SandboxBackend" });
 export type SandboxBackend = z.infer<typeof SandboxBackend>;
 
+export const WHICH_SANDBOX = `expected one of ${SandboxBackend.options.join(", ")}, or ssh:<host>`;
+
 /** A backend, or `ssh:<host>`: boxes on the machine that `paddock host add` gave this name. */
 export const SandboxName = z
 	.union([SandboxBackend, z.templateLiteral(["ssh:", z.string().regex(/^[a-z0-9][a-z0-9._-]{0,62}$/)])], {
-		error: `expected one of ${SandboxBackend.options.join(", ")}, or ssh:<host>`,
+		error: WHICH_SANDBOX,
 	})
 	.meta({ id: "SandboxName" });
 export type SandboxName = z.infer<typeof SandboxName>;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { LogprobsMode } from "../model/endpoint.ts";
-import { Mode, SandboxName } from "../model/request.ts";
+import { Mode, SandboxName, WHICH_SANDBOX } from "../model/request.ts";
 import { SolutionStep } from "../model/task.ts";
 
 const MAX_INSTRUCTION = 1_000_000;
@@ -59,7 +59,7 @@ const sharedShape = {
 		),
 	template: text("E2B template name; other sandboxes ignore it", 200),
 	sandbox: z
-		.union([z.literal(""), SandboxName])
+		.union([z.literal(""), SandboxName], { error: WHICH_SANDBOX })
 		.nullish()
 		.describe("Where the agent runs. Absent: the server's default"),
 	solution: z
