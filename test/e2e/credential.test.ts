@@ -70,6 +70,31 @@ test("a login that its provider ends while the agent works fails the rollout wit
 	await expect(again).rejects.toMatchObject({ code: "credential_dead" });
 });
 
+test("an agent whose credential was taken away is stopped with the next heartbeat, and its rollout says why", async () => {
+	await using model = await openScriptedModel([bash("sleep 3000"), say("done")], {
+		apiKey: "sk-taken-away-1",
+	});
+	const { baseUrl, model: name } = model.endpoint;
+	const { paddock } = station;
+	await paddock.addApiKey({
+		label: "taken",
+		apiKey: "sk-taken-away-1",
+		baseUrl,
+		model: name,
+		dialect: "vllm",
+	});
+	const request = { task: task(), endpoint: { type: "named", name: "cred:taken" }, maxAttempts: 1 };
+	const { rollouts } = await paddock.submit(RolloutRequest.parse(request));
+	const { id } = rollouts[0]!;
+	for await (const event of paddock.follow(id)) {
+		if (event.type === "call-end") await paddock.removeCredential("taken", { force: true });
+	}
+	expect(await paddock.result(id)).toMatchObject({
+		outcome: "failed",
+		failure: { boundary: "provider", code: "credential_lost", retryable: true },
+	});
+});
+
 test("a credential that is not there, or is told another address, is refused before anything is stored", async () => {
 	const submit = (endpoint: object) =>
 		station.paddock.submit(RolloutRequest.parse({ task: task(), endpoint: { type: "named", ...endpoint } }));
