@@ -94,17 +94,21 @@ function printCheck(check: Check, trial: Trial | null, shell: Shell): void {
 	for (const remark of remarks) printLine(shell.stdout, `  note: ${printable(remark)}`);
 	if (trial === null) return;
 	const { oracle, noop } = trial;
-	const trust = isTrustworthy(trial) ? "ok" : "NOT TO BE TRUSTED";
+	const trust = isTrustworthy(trial) ? "ok" : oracle.reward === null ? "CANNOT BE RUN" : "NOT TO BE TRUSTED";
 	const earned = `its solution earns ${showReward(oracle.reward)}, doing nothing ${showReward(noop.reward)}`;
 	printLine(shell.stdout, `  ${trust}: ${earned}`);
 	for (const reason of trial.reasons) printLine(shell.stdout, `  ${printable(reason)}`);
+}
+
+function verifiesByScript(task: Task): boolean {
+	return task.verify.length === 0 && task.tests.some(({ path }) => path === "test.sh");
 }
 
 function describe(task: Task): string {
 	return [
 		plural(task.files.length, "file"),
 		plural(task.setup.length, "setup command"),
-		plural(task.verify.length, "verify command"),
+		verifiesByScript(task) ? "verified by tests/test.sh" : plural(task.verify.length, "verify command"),
 		plural(task.tests.length, "hidden test file"),
 		plural(task.solution.length, "solution step"),
 	].join(", ");

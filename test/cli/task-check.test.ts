@@ -62,7 +62,7 @@ test("--run says why a task cannot be trusted: the command, its last words, the 
 	expect(err).toMatch(/^unsolvable: oracle is ro_\w+$/m);
 	expect(out).toMatch(/NOT TO BE TRUSTED: its solution earns 0\.00, doing nothing 0\.00/);
 	expect(out).toMatch(/exit code 2: echo looking for y && ls y\n {8}looking for y\n.*No such file/);
-	expect(out).toMatch(/NOT TO BE TRUSTED: its solution earns –, doing nothing –/);
+	expect(out).toMatch(/CANNOT BE RUN: its solution earns –, doing nothing –/);
 	expect(out).toContain(
 		"the Python module nosuchpytest is not installed in the box (verifier_could_not_run)",
 	);

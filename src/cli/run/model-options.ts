@@ -132,7 +132,7 @@ const FLAGS: Record<string, string> = {
 export function inFlags(error: unknown): unknown {
 	if (!(error instanceof UsageError)) return error;
 	const named = error.message.replaceAll(
-		/\b(base_url|api_key)\b|(?<=pass )\bmodel\b/g,
+		/\b(base_url|api_key)\b|(?<=pass |and )\bmodel\b/g,
 		(word) => FLAGS[word]!,
 	);
 	const message = named
