@@ -87,6 +87,7 @@ async function* openStream<E extends Event>(
 	const abort = () => dead.abort();
 	signal?.addEventListener("abort", abort);
 	let timer = setTimeout(abort, SILENCE_MS);
+	let { word } = place;
 	try {
 		const response = await openRoute(client, route, {
 			params: { id },
@@ -98,9 +99,12 @@ async function* openStream<E extends Event>(
 		for await (const line of readLines(response.body)) {
 			clearTimeout(timer);
 			timer = setTimeout(abort, SILENCE_MS);
-			// Says how much of each text we have: after a cut only the rest is sent.
-			if (line.startsWith("id:")) place.word = line.slice(3).trim();
-			if (line.startsWith("data:")) yield JSON.parse(line.slice(5)) as E | LiveText;
+			// Says how much of each text we have: after a cut only the rest is sent. A cut may also fall between this line and what it names.
+			if (line.startsWith("id:")) word = line.slice(3).trim();
+			if (!line.startsWith("data:")) continue;
+			const event = JSON.parse(line.slice(5)) as E | LiveText;
+			place.word = word;
+			yield event;
 		}
 	} finally {
 		clearTimeout(timer);
