@@ -23,6 +23,8 @@ export interface Config {
 	pool: number;
 	/** Rollouts that may wait; beyond that new ones are refused. */
 	queueLimit: number;
+	/** Answers that may be streamed at once: events, calls, exports. */
+	maxStreams: number;
 	/** Rollouts that may run at once against one endpoint; null means as many as there are workers. */
 	maxPerEndpoint: number | null;
 	/** The most that any box may have, whatever its task asks for. */
@@ -51,6 +53,7 @@ const Variables = z.object({
 	PADDOCK_SANDBOX: SandboxName.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
 	PADDOCK_QUEUE_LIMIT: z.coerce.number().int().min(1).max(10_000_000).optional(),
+	PADDOCK_MAX_STREAMS: z.coerce.number().int().min(1).max(100_000).optional(),
 	PADDOCK_MAX_BOX_MEMORY_MB: z.coerce.number().int().min(1).optional(),
 	PADDOCK_MAX_BOX_DISK_MB: z.coerce.number().int().min(1).optional(),
 	PADDOCK_MAX_BOX_CPUS: z.coerce.number().positive().optional(),
@@ -82,6 +85,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,
 		queueLimit: variables.PADDOCK_QUEUE_LIMIT ?? 10_000,
+		maxStreams: variables.PADDOCK_MAX_STREAMS ?? 1_000,
 		boxCeiling: {
 			memoryMb: variables.PADDOCK_MAX_BOX_MEMORY_MB ?? 32_768,
 			diskMb: variables.PADDOCK_MAX_BOX_DISK_MB ?? 65_536,

@@ -17,7 +17,7 @@ import {
 } from "./commands.ts";
 import { CREATING, IdempotencyHeaders, IdempotencyKey } from "./rollouts.ts";
 import { API, IdParams, PageQuery, pageOf, route } from "./route.ts";
-import { EventHeaders, EventQuery, liveWish, Messages, SSE } from "./trace.ts";
+import { EventHeaders, EventQuery, liveWish, Messages, SSE, STREAMED } from "./trace.ts";
 
 const tag = "conversations";
 const NOT_FOUND = { 404: "No conversation has this id" };
@@ -96,7 +96,7 @@ export const getConversationEvents = route({
 			"`id` is the sequence number, `data` a ConversationEvent; comments keep the line alive. Unless live=false also LiveText, whose `id` says how much of each text you have",
 	},
 	empty: "It is closed and there are no events after that one: do not come back for more",
-	refusals: NOT_FOUND,
+	refusals: { ...NOT_FOUND, ...STREAMED },
 });
 
 export const getConversationMessages = route({

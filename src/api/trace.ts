@@ -7,6 +7,8 @@ import { FilterQuery, waitSeconds } from "./rollouts.ts";
 import { API, IdParams, route, whole } from "./route.ts";
 
 const NOT_FOUND = { 404: "No rollout has this id" };
+/** What is streamed is bounded in number. */
+export const STREAMED = { 429: "Too many streams are open; Retry-After says when to come back" };
 const tag = "trace";
 
 export const SSE = "text/event-stream";
@@ -61,7 +63,7 @@ export const getEvents = route({
 			"`id` is the sequence number, `data` a RolloutEvent; comments keep the line alive. With live=true also LiveText, whose `id` says how much of each text you have",
 	},
 	empty: "The rollout is over and there are no events after that one: do not come back for more",
-	refusals: NOT_FOUND,
+	refusals: { ...NOT_FOUND, ...STREAMED },
 });
 
 export const Messages = z.object({
@@ -105,7 +107,7 @@ export const getCalls = route({
 		next: z.int().nullable().describe("Hand it back as `after`; null at the end"),
 	}),
 	media: { [NDJSON]: "One ModelCall per line" },
-	refusals: NOT_FOUND,
+	refusals: { ...NOT_FOUND, ...STREAMED },
 });
 
 /** A sample on its own, ready to be trained on. */
@@ -131,7 +133,11 @@ export const getSamples = route({
 			.describe("What to do when the certificate says that the tokens cannot be trusted"),
 	}),
 	media: { [NDJSON]: "One RolloutSample per line" },
-	refusals: { ...NOT_FOUND, 409: "The rollout has not ended, or is untrainable; the detail says why" },
+	refusals: {
+		...NOT_FOUND,
+		...STREAMED,
+		409: "The rollout has not ended, or is untrainable; the detail says why",
+	},
 });
 
 export const exportRollouts = route({
@@ -161,6 +167,7 @@ export const exportRollouts = route({
 		[NDJSON]: "jsonl, trl, atif, messages, openenv: one JSON object per line",
 		[PARQUET]: "parquet",
 	},
+	refusals: STREAMED,
 });
 
 export const getCertificate = route({

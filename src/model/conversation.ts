@@ -3,7 +3,7 @@ import { EndpointSpec } from "./endpoint.ts";
 import { EventBody, Phase } from "./event.ts";
 import { Failure } from "./failure.ts";
 import { Mode, RolloutRequest, SandboxName } from "./request.ts";
-import { BoxSpec, Budget, Clocks, Task, TaskFile } from "./task.ts";
+import { BoxSpec, Budget, Clocks, MAX_COMMANDS, MAX_FILES, Task, TaskFile } from "./task.ts";
 
 const DAY_S = 86_400;
 
@@ -55,9 +55,10 @@ export const ConversationRequest = z
 			.max(1_000_000)
 			.optional()
 			.describe("The first message; more can follow at any time"),
-		files: z.array(TaskFile).default([]).describe("Staged in the workdir before it starts"),
+		files: z.array(TaskFile).max(MAX_FILES).default([]).describe("Staged in the workdir before it starts"),
 		before: z
 			.array(z.string())
+			.max(MAX_COMMANDS)
 			.default([])
 			.describe("Shell commands in the box, run before the agent exists"),
 		...shared,

@@ -33,6 +33,10 @@ function toBashStep(command: string): SolutionStep {
 	return { tool: "bash", command };
 }
 
+/** Lists are counted before what is in them is looked at: a request may bring anything. */
+export const MAX_COMMANDS = 1_000;
+export const MAX_FILES = 50_000;
+
 const seconds = (fallback: number) => z.number().positive().max(86_400).default(fallback);
 
 /** Every clock is separate and has a default; a rollout can never outlive their sum. */
@@ -59,7 +63,10 @@ export const Budget = z
 export type Budget = z.infer<typeof Budget>;
 
 export const Network = z
-	.union([z.enum(["none", "internet"]), z.strictObject({ allow: z.array(z.string().min(1)).min(1) })])
+	.union([
+		z.enum(["none", "internet"]),
+		z.strictObject({ allow: z.array(z.string().min(1)).min(1).max(MAX_COMMANDS) }),
+	])
 	.meta({ id: "Network" });
 export type Network = z.infer<typeof Network>;
 
@@ -82,13 +89,26 @@ export const Task = z
 	.strictObject({
 		id: z.string().min(1).max(200),
 		instruction: z.string().min(1).max(1_000_000),
-		files: z.array(TaskFile).default([]).describe("Staged before setup; relative paths land in the workdir"),
-		setup: z.array(z.string()).default([]).describe("Shell commands, run one by one before the agent exists"),
+		files: z
+			.array(TaskFile)
+			.max(MAX_FILES)
+			.default([])
+			.describe("Staged before setup; relative paths land in the workdir"),
+		setup: z
+			.array(z.string())
+			.max(MAX_COMMANDS)
+			.default([])
+			.describe("Shell commands, run one by one before the agent exists"),
 		verify: z
 			.array(z.string())
+			.max(MAX_COMMANDS)
 			.default([])
 			.describe("Shell commands, run one by one in a clean box after the agent"),
-		tests: z.array(TaskFile).default([]).describe("Staged at /home/user/tests in the clean box only"),
+		tests: z
+			.array(TaskFile)
+			.max(MAX_FILES)
+			.default([])
+			.describe("Staged at /home/user/tests in the clean box only"),
 		rewardFile: z
 			.literal("required")
 			.optional()
@@ -97,6 +117,7 @@ export const Task = z
 			),
 		artifacts: z
 			.array(z.string())
+			.max(MAX_COMMANDS)
 			.default([])
 			.describe("Absolute paths below /home/user, besides the workdir, that the verifier gets"),
 		solution: z
@@ -105,6 +126,7 @@ export const Task = z
 					error: 'a step is a shell command, or an object whose "tool" is write, edit or bash',
 				}),
 			)
+			.max(MAX_COMMANDS)
 			.default([])
 			.describe("Steps; a text alone is a shell command"),
 		clocks: Clocks.prefault({}),

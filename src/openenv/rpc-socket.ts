@@ -1,8 +1,9 @@
 import type { RawData, WebSocket } from "ws";
+import { MESSAGE_LIMITS, parseMeasured } from "../model/measured-json.ts";
 import type { Environment } from "./environment.ts";
 import { CapacityError } from "./pool.ts";
 import { parseError, type RpcReply, rpcError } from "./rpc.ts";
-import { sendJson } from "./send.ts";
+import { sendJson, toBytes } from "./send.ts";
 import type { Peer, SocketDoor } from "./socket.ts";
 
 /** Of one client at once; each holds its arguments until it is answered. */
@@ -43,15 +44,19 @@ export class RpcSocket {
 			return;
 		}
 		const isBusy = this.#calls.size >= MAX_CALLS;
-		const call = this.#answer(isBinary ? "" : data.toString(), this.#environment, isBusy);
+		const call = this.#answer(isBinary ? Buffer.alloc(0) : toBytes(data), this.#environment, isBusy);
 		this.#calls.add(call);
 		void call.then(() => this.#calls.delete(call));
 	}
 
-	async #answer(text: string, own: Environment, isBusy: boolean): Promise<void> {
+	async #answer(bytes: Buffer, own: Environment, isBusy: boolean): Promise<void> {
 		try {
-			const value: unknown = JSON.parse(text);
-			if (Array.isArray(value)) throw new SyntaxError("batches are not understood");
+			const message = parseMeasured(bytes, MESSAGE_LIMITS);
+			if (message.type === "too-much")
+				return this.#send(rpcError(null, -32600, `the message is ${message.of}`));
+			// Batches are not understood.
+			if (message.type === "no-json" || Array.isArray(message.value)) return this.#send(parseError());
+			const { value } = message;
 			if (isBusy) return this.#send(rpcError(idOf(value), -32000, `More than ${MAX_CALLS} calls at once`));
 			const reply = await this.#door.rpc.answer(value, {
 				own,
@@ -60,8 +65,7 @@ export class RpcSocket {
 			});
 			if (reply !== null) this.#send(reply);
 		} catch (error) {
-			if (error instanceof SyntaxError) this.#send(parseError());
-			else if (!this.#closed.signal.aborted) {
+			if (!this.#closed.signal.aborted) {
 				this.#door.log?.error({ err: error }, "bug in a JSON-RPC call");
 				this.#send(rpcError(null, -32603, "this is a bug on our side; the server's log has it"));
 			}

@@ -1,13 +1,13 @@
 import type { RawData, WebSocket } from "ws";
-import { messageOf } from "../errors.ts";
 import type { Log } from "../log.ts";
+import { MESSAGE_LIMITS, parseMeasured } from "../model/measured-json.ts";
 import { MAX_MESSAGE_BYTES } from "../tools/body.ts";
 import type { Environment } from "./environment.ts";
 import { CLIENT_FRAMES, type ClientFrame, parseAction } from "./frames.ts";
 import type { ServerFrame } from "./openenv.ts";
 import { CapacityError, type EnvironmentPool } from "./pool.ts";
 import type { Rpc } from "./rpc.ts";
-import { sendJson } from "./send.ts";
+import { sendJson, toBytes } from "./send.ts";
 import { toComplaints } from "./validation.ts";
 
 export interface SocketDoor {
@@ -37,7 +37,7 @@ export class EnvironmentSocket {
 	#refusal: ServerFrame | null = null;
 	#saidGoodbye = false;
 	/** Frames not yet answered, in order. */
-	readonly #waiting: string[] = [];
+	readonly #waiting: Buffer[] = [];
 	#waitingBytes = 0;
 	#isAnswering = false;
 	/** The long call under way. */
@@ -81,9 +81,9 @@ export class EnvironmentSocket {
 			return;
 		}
 		if (this.#call !== null) this.#giveUp(this.#call);
-		const text = data.toString();
-		this.#waiting.push(text);
-		this.#waitingBytes += text.length;
+		const bytes = toBytes(data);
+		this.#waiting.push(bytes);
+		this.#waitingBytes += bytes.length;
 		// No long call is under way now: the socket is read again as soon as the short ones are answered.
 		if (this.#waitingBytes > MAX_MESSAGE_BYTES) this.#socket.pause();
 		void this.#answerAll();
@@ -99,8 +99,8 @@ export class EnvironmentSocket {
 		if (this.#isAnswering) return;
 		this.#isAnswering = true;
 		try {
-			for (let text = this.#next(); text !== undefined; text = this.#next())
-				this.#deliver(await this.#answer(text));
+			for (let bytes = this.#next(); bytes !== undefined; bytes = this.#next())
+				this.#deliver(await this.#answer(bytes));
 		} catch (error) {
 			this.#door.log?.error({ err: error }, "bug in an environment");
 			this.#deliver(errorFrame("SESSION_ERROR", "this is a bug on our side; the server's log has it"));
@@ -110,21 +110,21 @@ export class EnvironmentSocket {
 		}
 	}
 
-	#next(): string | undefined {
-		const text = this.#waiting.shift();
-		this.#waitingBytes -= text?.length ?? 0;
+	#next(): Buffer | undefined {
+		const bytes = this.#waiting.shift();
+		this.#waitingBytes -= bytes?.length ?? 0;
 		if (this.#socket.isPaused && this.#waiting.length === 0) this.#socket.resume();
-		return text;
+		return bytes;
 	}
 
-	async #answer(text: string): Promise<Reply> {
+	async #answer(bytes: Buffer): Promise<Reply> {
 		// A refusal waits for the first frame: clients read nothing before they have asked something.
 		if (this.#environment === null) this.#takePlace();
 		if (this.#environment === null) {
 			this.#deliver(this.#refusal);
 			return "close";
 		}
-		const frame = parseFrame(text);
+		const frame = parseFrame(bytes);
 		if ("refusal" in frame) {
 			if (!frame.isFatal) return frame.refusal;
 			this.#deliver(frame.refusal);
@@ -212,16 +212,19 @@ export class EnvironmentSocket {
 
 type Refusal = { refusal: ServerFrame; isFatal: boolean };
 
-function parseFrame(text: string): ClientFrame | Refusal {
-	let value: unknown;
-	try {
-		value = JSON.parse(text);
-	} catch (error) {
+function parseFrame(bytes: Buffer): ClientFrame | Refusal {
+	const message = parseMeasured(bytes, MESSAGE_LIMITS);
+	if (message.type === "too-much")
 		return {
-			refusal: errorFrame("INVALID_JSON", `Invalid JSON: ${messageOf(error).slice(0, 200)}`),
+			refusal: errorFrame("VALIDATION_ERROR", `Invalid message: it is ${message.of}`, { errors: [] }),
 			isFatal: false,
 		};
-	}
+	if (message.type === "no-json")
+		return {
+			refusal: errorFrame("INVALID_JSON", `Invalid JSON: ${message.why.slice(0, 200)}`),
+			isFatal: false,
+		};
+	const { value } = message;
 	if (typeof value !== "object" || value === null || Array.isArray(value))
 		return { refusal: errorFrame("SESSION_ERROR", "a message must be a JSON object"), isFatal: true };
 	const type = "type" in value ? String(value.type) : "";

@@ -2,6 +2,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
 import { createLog, type Log } from "../log.ts";
+import { excessOf, MESSAGE_LIMITS } from "../model/measured-json.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
 import { mountAgents } from "./agent-routes.ts";
@@ -18,7 +19,7 @@ import type { HttpDoor } from "./http-door.ts";
 import { mountHealth, mountMachine } from "./machine-routes.ts";
 import { Metrics } from "./metrics.ts";
 import { describeApp, type OpenApiDocument } from "./openapi.ts";
-import { invalid, problemResponse, toErrorResponse, toProblem } from "./problem.ts";
+import { invalid, ProblemError, problemResponse, toErrorResponse, toProblem } from "./problem.ts";
 import { mountRollouts } from "./rollout-routes.ts";
 import { mountTrace } from "./trace-routes.ts";
 
@@ -53,6 +54,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 		closing: options.closing ?? new AbortController().signal,
 		keepAliveMs: options.keepAliveMs ?? 15_000,
 		isReadOnly: options.isReadOnly ?? false,
+		streams: new Set(),
 	};
 	mountRollouts(app, door);
 	mountEvents(app, door);
@@ -139,11 +141,18 @@ function refuseChanges(app: OpenAPIHono): void {
 	});
 }
 
+/** In bytes, and in what they would become: both before anybody parses them. */
 function limitBodies(app: OpenAPIHono, maxSize: number): void {
 	const onError = () => {
 		throw new HTTPException(413);
 	};
 	app.use("*", bodyLimit({ maxSize, onError }));
+	app.use("*", async (context, next) => {
+		const bytes = context.req.raw.body === null ? null : await context.req.arrayBuffer();
+		const excess = bytes && excessOf(new Uint8Array(bytes), MESSAGE_LIMITS);
+		if (excess !== null) throw new ProblemError(413, "body_too_large", `the body is ${excess}`);
+		return await next();
+	});
 }
 
 function mountDescriptions(app: OpenAPIHono): void {

@@ -3,7 +3,7 @@ import type { z } from "zod";
 import { type EventHeaders, type EventQuery, getEvents, SSE } from "../api/trace.ts";
 import { type Have, type LiveText, parsePosition } from "../model/live-text.ts";
 import type { Paddock } from "../paddock.ts";
-import { type HttpDoor, known, stopWith } from "./http-door.ts";
+import { type HttpDoor, known, openStream, stopWith } from "./http-door.ts";
 import { positioned } from "./live-stream.ts";
 import { mount } from "./mount.ts";
 import { sseResponse } from "./stream.ts";
@@ -63,7 +63,7 @@ export async function serveEvents<E extends { seq: number }>(
 	// 204 is how a browser's EventSource learns not to come back.
 	const rest = await log.page({ after, limit: 1 });
 	if (rest.done && rest.items.length === 0) return new Response(null, { status: 204 });
-	const stop = stopWith(door, signal);
+	const stop = openStream(door, signal);
 	const options = { after, have, signal: stop.signal };
 	const events = query.live === "true" ? positioned(log.live(options), after) : numbered(log.follow(options));
 	return sseResponse(events, { stop, log: door.log, keepAliveMs: door.keepAliveMs });

@@ -1,7 +1,7 @@
 import type { Log } from "../log.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Paddock } from "../paddock.ts";
-import { notFound } from "./problem.ts";
+import { notFound, ProblemError } from "./problem.ts";
 
 /** The HTTP door: what every handler may use. */
 export interface HttpDoor {
@@ -11,6 +11,8 @@ export interface HttpDoor {
 	readonly closing: AbortSignal;
 	readonly keepAliveMs: number;
 	readonly isReadOnly: boolean;
+	/** Answers that are being streamed: each holds what its caller has not read yet. */
+	readonly streams: Set<AbortController>;
 }
 
 export async function requireRollout({ paddock }: HttpDoor, id: string): Promise<Rollout> {
@@ -40,5 +42,20 @@ export function stopWith(door: HttpDoor, caller: AbortSignal): AbortController {
 		if (signal.aborted) fire();
 		else signal.addEventListener("abort", fire, { once: true, signal: stop.signal });
 	}
+	return stop;
+}
+
+/** The same for an answer that is streamed; refused when too many are. Counted until it has fired. */
+export function openStream(door: HttpDoor, caller: AbortSignal): AbortController {
+	const { streams, paddock } = door;
+	const { maxStreams } = paddock.config;
+	if (streams.size >= maxStreams) {
+		const detail = `${maxStreams} streams are open; close some, ask for pages, or raise PADDOCK_MAX_STREAMS`;
+		throw new ProblemError(429, "too_many_streams", detail, { "retry-after": "5" });
+	}
+	const stop = stopWith(door, caller);
+	if (stop.signal.aborted) return stop;
+	streams.add(stop);
+	stop.signal.addEventListener("abort", () => streams.delete(stop), { once: true });
 	return stop;
 }

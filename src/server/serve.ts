@@ -1,4 +1,10 @@
-import type { IncomingMessage, Server } from "node:http";
+import {
+	createServer,
+	type IncomingMessage,
+	type RequestListener,
+	type Server,
+	type ServerOptions,
+} from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Duplex } from "node:stream";
 import { createAdaptorServer } from "@hono/node-server";
@@ -7,6 +13,7 @@ import { UsageError } from "../errors.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess, requireTokenFor } from "./access.ts";
 import { type AppOptions, createApp } from "./app.ts";
+import { inTurn } from "./in-turn.ts";
 
 export { createWorkerApp } from "./app.ts";
 export { Metrics } from "./metrics.ts";
@@ -46,6 +53,8 @@ export async function serve(paddock: Paddock, options: ServeOptions): Promise<Se
 	const app = create(paddock, { ...appOptions, access, closing: closing.signal });
 	const server = createAdaptorServer({
 		fetch: app.fetch,
+		createServer: ((options: ServerOptions, answer: RequestListener) =>
+			createServer(options, inTurn(answer))) as typeof createServer,
 		serverOptions: {
 			requestTimeout: requestTimeoutMs,
 			headersTimeout: Math.min(20_000, requestTimeoutMs),

@@ -3,7 +3,7 @@ import { exportRollouts, getCalls, getCertificate, getMessages, getSamples, NDJS
 import type { ModelCall } from "../model/call.ts";
 import type { Certificate } from "../model/sample.ts";
 import { exportResponse } from "./export-response.ts";
-import { type HttpDoor, known, requireRow, stopWith } from "./http-door.ts";
+import { type HttpDoor, known, openStream, requireRow } from "./http-door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
 import { ndjsonResponse } from "./stream.ts";
@@ -20,7 +20,7 @@ export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 		await requireRow(door, params.id);
 		const calls = skip(paddock.calls(params.id), query.after);
 		const wantsStream = query.format ? query.format === "ndjson" : accepts(NDJSON);
-		if (wantsStream) return ndjsonResponse(calls, { stop: stopWith(door, signal), log });
+		if (wantsStream) return ndjsonResponse(calls, { stop: openStream(door, signal), log });
 		return await pageOfCalls(calls, query);
 	});
 
@@ -32,11 +32,11 @@ export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 				"untrainable",
 				`no sample can be made of ${params.id}: ${reasons.join("; ")}`,
 			);
-		return ndjsonResponse(paddock.samples(params.id), { stop: stopWith(door, signal), log });
+		return ndjsonResponse(paddock.samples(params.id), { stop: openStream(door, signal), log });
 	});
 
 	mount(app, exportRollouts, async ({ query, signal }) =>
-		exportResponse(paddock, query, { stop: stopWith(door, signal), log }),
+		exportResponse(paddock, query, { stop: openStream(door, signal), log }),
 	);
 
 	mount(app, getCertificate, ({ params }) => certificateOf(door, params.id));

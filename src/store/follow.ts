@@ -1,7 +1,8 @@
 import type { RolloutEvent } from "../model/event.ts";
 import type { Store } from "./store.ts";
 
-const PAGE = 500;
+/** Few, since whoever does not read on holds them: a thousand readers must not hold a thousand logs. */
+const PAGE = 32;
 /** A missed notification costs no more than this. */
 const LOOK_AGAIN_MS = 5_000;
 
@@ -28,6 +29,13 @@ export async function* follow(
 		if (over) return;
 		await bell.rung(options.signal);
 	}
+}
+
+/** Resolves when it has ended, or with the signal; reads none of its events. */
+export async function untilOver(store: Store, id: string, signal: AbortSignal): Promise<void> {
+	const bell = new Bell();
+	using _watching = store.watch(id, () => bell.ring());
+	while (!signal.aborted && !(await isOver(store, id))) await bell.rung(signal);
 }
 
 async function isOver(store: Store, id: string): Promise<boolean> {

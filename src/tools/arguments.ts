@@ -2,10 +2,9 @@ import { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { LogprobsMode } from "../model/endpoint.ts";
 import { Mode, SandboxName, WHICH_SANDBOX } from "../model/request.ts";
-import { SolutionStep } from "../model/task.ts";
+import { MAX_COMMANDS, SolutionStep } from "../model/task.ts";
 
 const MAX_INSTRUCTION = 1_000_000;
-const MAX_COMMANDS = 1_000;
 
 /** Callers send null for what they leave out; so every argument may be null. */
 const text = (describe: string, max = 4_096) => z.string().max(max).nullish().describe(describe);

@@ -1,3 +1,5 @@
+import { excessOf, MESSAGE_LIMITS } from "../model/measured-json.ts";
+
 /** Room for a large task; instructions and files have their own, smaller limits. */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
 /** A sender in full flow does not listen; so much more is read and dropped before it is cut off. */
@@ -9,7 +11,7 @@ export type Body =
 	| { type: "unreadable"; message: string; value?: undefined }
 	| { type: "too-large"; message: string; value?: undefined };
 
-/** Reads a JSON body without ever holding more than the limit. */
+/** Reads a JSON body without ever holding more than the limit, and parses none that would become more. */
 export async function readBody(request: Request, maxBytes = MAX_MESSAGE_BYTES): Promise<Body> {
 	const chunks: Uint8Array[] = [];
 	let sizeBytes = 0;
@@ -22,8 +24,11 @@ export async function readBody(request: Request, maxBytes = MAX_MESSAGE_BYTES): 
 	if (sizeBytes === 0) return { type: "empty" };
 	if (sizeBytes > maxBytes)
 		return { type: "too-large", message: `the body is larger than ${maxBytes} bytes` };
+	const bytes = Buffer.concat(chunks);
+	const excess = excessOf(bytes, MESSAGE_LIMITS);
+	if (excess !== null) return { type: "too-large", message: `the body is ${excess}` };
 	try {
-		const text = new TextDecoder("utf-8", { fatal: true }).decode(Buffer.concat(chunks));
+		const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
 		return { type: "json", value: JSON.parse(text) };
 	} catch (error) {
 		return { type: "unreadable", message: error instanceof Error ? error.message : String(error) };

@@ -11,7 +11,7 @@ import { untilTimeout } from "../model/duration.ts";
 import { kindOf } from "../model/id.ts";
 import type { Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Sample } from "../model/sample.ts";
-import { follow } from "../store/follow.ts";
+import { follow, untilOver } from "../store/follow.ts";
 import type { Store } from "../store/store.ts";
 import { readCalls } from "../store/trace/trace-log.ts";
 import type { EventOptions, EventPage, Reading, Tracing, Transcript } from "./verbs.ts";
@@ -34,8 +34,7 @@ export function tracing(
 		},
 		async wait(id, { timeoutMs, signal }) {
 			if ((await row(id)) === null) return null;
-			const until = untilTimeout(timeoutMs, signal);
-			for await (const event of follow(store, id, { signal: until })) if (event.type === "rollout-end") break;
+			await untilOver(store, id, untilTimeout(timeoutMs, signal));
 			return await store.get(id);
 		},
 		async result(id) {

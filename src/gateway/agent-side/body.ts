@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { toTimerMs } from "../../model/duration.ts";
+import type { Measured } from "../../model/measured-json.ts";
 import type { GatewayLimits } from "../limits.ts";
 import { isObject, type JsonObject } from "../protocols/protocol.ts";
 import type { BodyMemory, BodyShare } from "./body-memory.ts";
 import type { JsonParser } from "./json-parser.ts";
-import type { Measured } from "./measured-json.ts";
 import { Refusal } from "./refusal.ts";
 
 /** A request's body, and the memory it takes until it is disposed of. */

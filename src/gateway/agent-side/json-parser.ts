@@ -1,5 +1,5 @@
 import { Worker } from "node:worker_threads";
-import { type JsonLimits, type Measured, parseMeasured } from "./measured-json.ts";
+import { type JsonLimits, type Measured, parseMeasured } from "../../model/measured-json.ts";
 
 /** Enough for the largest body there may be, whatever it is made of. */
 const MAX_HEAP_MB = 256;

@@ -8,21 +8,28 @@ export interface JsonLimits {
 export type Measured =
 	| { type: "parsed"; value: unknown }
 	| { type: "too-much"; of: string }
-	| { type: "no-json" };
+	| { type: "no-json"; why: string };
 
-/** Parses what fits into memory: bytes are measured first, one by one and without understanding them. */
+/** What any door of the server takes in one message: a task of 50,000 files has room in it. */
+export const MESSAGE_LIMITS: JsonLimits = { maxDepth: 100, maxValues: 400_000 };
+
+/** Parses what is not too much. */
 export function parseMeasured(bytes: Uint8Array, limits: JsonLimits): Measured {
 	const of = excessOf(bytes, limits);
 	if (of !== null) return { type: "too-much", of };
 	try {
 		const text = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8");
 		return { type: "parsed", value: JSON.parse(text) };
-	} catch {
-		return { type: "no-json" };
+	} catch (error) {
+		return { type: "no-json", why: error instanceof Error ? error.message : String(error) };
 	}
 }
 
-function excessOf(bytes: Uint8Array, { maxDepth, maxValues }: JsonLimits): string | null {
+/**
+ * Why these bytes are more than may be parsed; null when they are not. They are counted one by one and not understood: a
+ * few megabytes of brackets and commas cost as many milliseconds here, and gigabytes once they are values.
+ */
+export function excessOf(bytes: Uint8Array, { maxDepth, maxValues }: JsonLimits): string | null {
 	let depth = 0;
 	let values = 1;
 	for (let at = 0; at < bytes.length; at += 1) {
