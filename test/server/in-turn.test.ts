@@ -15,10 +15,8 @@ test("requests sent ahead are answered one at a time and in order", async () => 
 		active += 1;
 		most = Math.max(most, active);
 		await new Promise((resolve) => setImmediate(resolve));
+		active -= 1;
 		response.end(`<${request.url}>`);
-		response.once("close", () => {
-			active -= 1;
-		});
 	});
 	const socket = server.connect();
 	const paths = Array.from({ length: 10 }, (_, at) => `/${at}`);

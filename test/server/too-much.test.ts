@@ -76,7 +76,7 @@ test.for(["setup", "verify", "artifacts"])(
 		const body = { ...rest, task: { ...task, [list]: Array(1_001).fill(1) } };
 		const problem = await problemOf(postJson(createApp(paddock), "/api/v1/rollouts", body));
 		expect(problem).toMatchObject({ status: 422, code: "invalid_request" });
-		expect(problem.issues).toEqual([{ path: `json.task.${list}`, message: expect.stringContaining("1000") }]);
+		expect(problem.issues).toEqual([{ path: `body.task.${list}`, message: expect.stringContaining("1000") }]);
 	},
 );
 
