@@ -2,7 +2,7 @@ import { setImmediate } from "node:timers/promises";
 import { RolloutError, within } from "../errors.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import { HOME, type Task, WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
+import { type ExecResult, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { type Admission, toGivenLink } from "./admit.ts";
 import { inTime } from "./clock.ts";
 import type { Deps } from "./deps.ts";
@@ -60,7 +60,13 @@ export async function fill(
 		"verifier",
 		"clean_box_failed",
 		async () => {
-			await bringOver(task, agentBox, clean, signal, say);
+			try {
+				await bringOver(task, agentBox, clean, signal, say);
+			} catch (error) {
+				if (!(await agentBox.hasBrokenItself())) throw error;
+				say("the agent broke its box, and what it made is gone with it: what it was given is verified");
+				await putBack(clean, signal);
+			}
 			return await difference(clean, signal);
 		},
 		{ retryable: true },
@@ -81,7 +87,17 @@ export async function hasClosed(box: Sandbox): Promise<boolean> {
 async function setAside(clean: Sandbox, signal: AbortSignal): Promise<void> {
 	const { before, workdir } = placesIn(clean);
 	const script = `mkdir -p ${before} ${workdir} && chmod u+rwx ${workdir} && mv ${workdir} ${before}/a`;
-	const { exitCode, stderr } = await clean.exec(script, { signal });
+	requireDone(await clean.exec(script, { signal }));
+}
+
+/** What was set aside is the workdir again, whatever has come over of another. */
+async function putBack(clean: Sandbox, signal: AbortSignal): Promise<void> {
+	const { before, workdir } = placesIn(clean);
+	const script = `chmod -R u+rwX ${workdir}; rm -rf ${workdir} && cp -a ${before}/a ${workdir}`;
+	requireDone(await clean.exec(script, { signal }));
+}
+
+function requireDone({ exitCode, stderr }: ExecResult): void {
 	if (exitCode !== 0)
 		throw new RolloutError("verifier", "clean_box_failed", stderr.slice(-500), { retryable: true });
 }

@@ -1,4 +1,5 @@
 import type { Rollout } from "../model/rollout.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import type { RolloutEnd } from "../store/store.ts";
 import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
@@ -30,7 +31,7 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 		await solve(rollout, ready, deps, record, signal, () => {
 			if (verdictIsDue()) judge.prepare();
 		});
-		await inTime(ready.box.killAll(), { ms: teardownS * 1000, late });
+		await inTime(ready.box.killAll(), { ms: teardownS * 1000, late }).catch(unlessBroken(ready.box));
 		if (verdictIsDue()) {
 			record.phase("verify");
 			await judge.judge();
@@ -42,4 +43,11 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 	}
 	await record.keepLogs();
 	return await record.seal();
+}
+
+/** A box that has broken itself has nothing left to end, and its agent gets the verdict that it may have wanted to avoid. */
+function unlessBroken(box: Sandbox): (error: unknown) => Promise<void> {
+	return async (error) => {
+		if (!(await box.hasBrokenItself())) throw error;
+	};
 }

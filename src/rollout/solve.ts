@@ -4,6 +4,7 @@ import type { Tap } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
+import type { Sandbox } from "../sandbox/sandbox.ts";
 import { attend } from "./attend.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
@@ -56,7 +57,7 @@ export async function solve(
 			: await attendedWork(rollout, conversation, transcript, deps, record, halt);
 	record.agentExitCode = end.exitCode;
 	const settled = settle(end, halt.reason ?? tap.stop, tap);
-	const { outcome, failure } = blameRightly(settled, hasActed, record);
+	const { outcome, failure } = await blameRightly(settled, hasActed, ready, record);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
 	onLastWord();
@@ -101,13 +102,24 @@ function settle(end: WorkEnd, halt: Halt | null, tap: Tap): Settled {
 const PROVOKED = new Set(["provider_rejected", "context_overflow", "prompt_too_large"]);
 
 /**
- * An agent that has had its first answer may have run anything: it can kill its own program, ask the model for nonsense, fill its disk.
- * That is an end like any other, and gets its verdict. What came before, or could not come from inside its box, is a failure.
+ * An agent that has had its first answer may have run anything: it can kill its own program, ask the model for nonsense, fill its disk,
+ * use up the memory of its box. That is an end like any other, and gets its verdict. What came before, or could not come from inside
+ * its box, is a failure.
  */
-function blameRightly({ outcome, failure }: Settled, hasActed: boolean, record: RolloutRecord): Settled {
+async function blameRightly(
+	{ outcome, failure }: Settled,
+	hasActed: boolean,
+	{ box }: ReadyBox,
+	record: RolloutRecord,
+): Promise<Settled> {
 	if (failure === null || !hasActed) return { outcome, failure };
-	const isItsOwn = failure.boundary === "agent" || PROVOKED.has(failure.code);
+	const isItsOwn =
+		failure.boundary === "agent" || PROVOKED.has(failure.code) || (await hasBroken(box, failure));
 	if (!isItsOwn) return { outcome, failure };
 	record.note(`the agent's work ended with ${failure.code}: ${failure.message}`);
 	return { outcome: "completed", failure: null };
+}
+
+async function hasBroken(box: Sandbox, failure: Failure): Promise<boolean> {
+	return failure === BOX_LOST && (await box.hasBrokenItself());
 }

@@ -99,6 +99,11 @@ export interface Sandbox extends AsyncDisposable {
 
 	/** Ends every process in the box but the box itself. */
 	killAll(): Promise<void>;
+	/**
+	 * Whether the box is gone by what ran in it: its memory used up to the last, its init made to crash. False while it is there, and
+	 * where somebody outside ended it or the backend cannot tell.
+	 */
+	hasBrokenItself(): Promise<boolean>;
 	/** Where frozen boxes cost no CPU; false when this backend cannot. */
 	freeze(): Promise<boolean>;
 	thaw(): Promise<void>;

@@ -2,7 +2,7 @@ import { RolloutError, within } from "../errors.ts";
 import { type CommandResult, toStart } from "../model/event.ts";
 import { HOME, type Task, type TaskFile, TESTS_DIR, VERIFIER_LOG_DIR, WORKDIR } from "../model/task.ts";
 import { withoutTrust } from "../model/untrusted.ts";
-import { type BoxFile, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
+import { type BoxFile, type ExecOptions, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { runCommand } from "./commands.ts";
 import { findMissing } from "./could-not-run.ts";
 import { type RewardFiles, toReward } from "./reward.ts";
@@ -20,20 +20,14 @@ export const verify: Verify = async (task, clean, { signal, onStart, onResult })
 		const commands = verifyCommands(task);
 		for (const [index, command] of commands.entries()) {
 			onStart?.(toStart(command, index, commands.length));
-			const ran = await runCommand(clean, withoutTrust(command), {
-				cwd: at(WORKDIR),
-				timeoutMs: task.clocks.verifyS * 1000,
-				signal,
-			});
-			const result = { ...ran, cmd: command };
-			// What a command started ends with it: nothing of the agent's program waits for the next one, or has the last word.
-			await clean.killAll();
+			const options = { cwd: at(WORKDIR), timeoutMs: task.clocks.verifyS * 1000, signal };
+			const result = await runAlone(clean, command, options);
 			results.push(result);
 			onResult(result);
 		}
-		const files = writesReward(task) ? await readRewards(clean, at(VERIFIER_LOG_DIR)) : NO_REWARD_FILES;
-		const reward = toReward(files, task.rewardFile === "required" ? [] : results);
-		await requireRun(task, clean, reward, results, signal);
+		const reward = (await clean.hasBrokenItself())
+			? toReward(NO_REWARD_FILES, results)
+			: await findReward(task, clean, results, signal);
 		return {
 			reward,
 			results,
@@ -41,6 +35,35 @@ export const verify: Verify = async (task, clean, { signal, onStart, onResult })
 			stderr: results.map((result) => result.stderr).join(""),
 		};
 	});
+
+/**
+ * What a command started ends with it: nothing of the agent's program waits for the next one, or has the last word. One in which that
+ * program broke the box has failed, and so have those after it.
+ */
+async function runAlone(clean: Sandbox, command: string, options: ExecOptions): Promise<CommandResult> {
+	try {
+		const ran = await runCommand(clean, withoutTrust(command), options);
+		await clean.killAll();
+		return { ...ran, cmd: command };
+	} catch (error) {
+		if (!(await clean.hasBrokenItself())) throw error;
+		const stderr = "[what was tested broke the box that it was tested in]";
+		return { cmd: command, exitCode: -1, stdout: "", stderr, durationS: 0 };
+	}
+}
+
+async function findReward(
+	task: Task,
+	clean: Sandbox,
+	results: readonly CommandResult[],
+	signal: AbortSignal,
+): Promise<number | null> {
+	const logs = pathIn(clean, VERIFIER_LOG_DIR);
+	const files = writesReward(task) ? await readRewards(clean, logs) : NO_REWARD_FILES;
+	const reward = toReward(files, task.rewardFile === "required" ? [] : results);
+	await requireRun(task, clean, reward, results, signal);
+	return reward;
+}
 
 /** No reward is made of a test that could not start: neither the agent nor the model can help it. */
 async function requireRun(

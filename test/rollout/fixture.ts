@@ -123,7 +123,7 @@ export function scriptConversation(
 		try {
 			await box.exec(script, { cwd, signal: stop.signal });
 		} catch (error) {
-			if (!stop.signal.aborted) throw error;
+			if (!stop.signal.aborted && !(await box.hasBrokenItself())) throw error;
 		}
 		pending = false;
 		emit({ type: "turn-end", turn: { messageId: "msg_1", ended, text: "", error: null, tokens: null } });

@@ -58,3 +58,25 @@ test.each([
 	const end = await stage.play(task({ verify: ["grep -q 42 answer", "false"], clocks, box: { pids: 64 } }));
 	expect(end).toMatchObject({ outcome: "completed", reward: 0.5, failure: null });
 });
+
+/** Each smaller than the init: what the kernel would kill first. */
+const HOGS = `perl -MPOSIX -e 'for (1..50) { next if fork; setsid; $x = "x" x (25 << 20); sleep 60; _exit(0) } sleep 3'`;
+const MEMFD_CREATE = process.arch === "x64" ? 319 : 279;
+const NAMELESS = `perl -e 'open($f, ">&=", syscall(${MEMFD_CREATE}, $n = "x", 0)); while (syswrite $f, "x" x (1 << 20)) {}'`;
+
+test.each([
+	["fills its memory with many processes", HOGS],
+	["fills its memory with a file that has no name", NAMELESS],
+])("an agent that %s gets its verdict", async (_, script) => {
+	await using stage = await openStage(scriptAgent(`echo 42 > answer; ${script}; true`));
+	const box = { memoryMb: 512, diskMb: 16, pids: 128 };
+	const end = await stage.play(task({ verify: ["grep -q 42 answer", "false"], clocks, box }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 0.5, failure: null });
+});
+
+test("a tested program that fills its memory fails its command alone", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const box = { memoryMb: 512, diskMb: 16, pids: 128 };
+	const end = await stage.play(task({ verify: [`${HOGS}; false`, "true"], clocks, box }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 0.5, failure: null });
+});

@@ -1,4 +1,5 @@
 import type { Duplex, Readable, Writable } from "node:stream";
+import { setTimeout as sleep } from "node:timers/promises";
 import { RolloutError } from "../../errors.ts";
 import type {
 	BoxEntry,
@@ -9,7 +10,7 @@ import type {
 	PackOptions,
 	Sandbox,
 } from "../sandbox.ts";
-import { Control, unresponsive } from "./control.ts";
+import { Control } from "./control.ts";
 import { exec, lostMidway, toBoxError } from "./exec.ts";
 import { exists, list, readFile, request, writeFiles } from "./files.ts";
 import { readFrame } from "./frames.ts";
@@ -19,6 +20,8 @@ import { spawn } from "./spawn.ts";
 import { FROM_BOX } from "./wire.ts";
 
 const READY_TIMEOUT_MS = 30_000;
+const HELP_AFTER_MS = 2_000;
+const ENDING_MS = 10_000;
 /** Records of 64 KiB: fewer, larger steps through the pipe. */
 const TAR_BLOCKS = ["-b", "128"];
 /** tar went on to the end, but not everything could be packed or unpacked. */
@@ -42,6 +45,7 @@ export async function openBox(options: BoxOptions): Promise<Box> {
 		undo.unshift(() => listeners.close());
 		const launched = await options.launch(doors);
 		undo.unshift(() => launched.kill());
+		control.makeRoom = async () => (await launched.makeRoom?.()) ?? false;
 		void launched.exited.then((words) => control.lose(died(words)));
 		const hello = await control.hello;
 		return new Box(options, control, launched, hello.ports, hello.hidden, listeners);
@@ -66,6 +70,7 @@ export class Box implements Sandbox {
 	readonly closed: Promise<void>;
 	readonly #control: Control;
 	readonly #launched: Launched;
+	#isBroken = false;
 
 	constructor(
 		options: BoxOptions,
@@ -84,6 +89,8 @@ export class Box implements Sandbox {
 		this.#control = control;
 		this.#launched = launched;
 		this.closed = launched.exited.then(async () => {
+			// Asked now: what the answer is read from goes with the box.
+			this.#isBroken = (await launched.hasBrokenItself?.()) ?? false;
 			await listeners.close();
 			await options.release();
 		});
@@ -103,8 +110,8 @@ export class Box implements Sandbox {
 
 	async connect(port: number): Promise<Duplex> {
 		const { connection } = await this.#control.open({ op: "connect", port });
-		const slow = setTimeout(() => this.#control.lose(unresponsive()), this.#control.answerTimeoutMs);
-		const answer = await readFrame(connection).finally(() => clearTimeout(slow));
+		using _patience = this.#control.expectAnswer();
+		const answer = await readFrame(connection);
 		if (answer?.type === FROM_BOX.result) return connection;
 		connection.destroy();
 		throw answer === null ? lostMidway(this.#control) : toBoxError(answer.payload);
@@ -168,11 +175,28 @@ export class Box implements Sandbox {
 			throw new RolloutError("sandbox", "unpack_failed", lastLine(stderr));
 	}
 
+	/** Nothing is to be spared, so the host helps soon when the box is too full to do it itself. */
 	async killAll(): Promise<void> {
+		const help = setTimeout(() => void this.#launched.clear?.().catch(() => {}), HELP_AFTER_MS);
+		try {
+			await this.#killAll();
+		} finally {
+			clearTimeout(help);
+		}
+	}
+
+	async #killAll(): Promise<void> {
 		const { reply } = await request(this.#control, { op: "killAll" }, 0);
 		if (reply.killed === true) return;
 		const message = "not every process in the box could be ended";
 		throw new RolloutError("sandbox", "kill_failed", message, { retryable: true });
+	}
+
+	async hasBrokenItself(): Promise<boolean> {
+		if (this.#control.lost === null) return false;
+		// Its connections end a moment before it does.
+		await Promise.race([this.closed.catch(() => {}), sleep(ENDING_MS, undefined, { ref: false })]);
+		return this.#isBroken;
 	}
 
 	async freeze(): Promise<boolean> {

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import type { Duplex } from "node:stream";
 import { RolloutError } from "../../errors.ts";
 import { readFrame, readLine } from "./frames.ts";
+import { Patience } from "./patience.ts";
 import { encodeFrame, type Hello, type Order, type Request, TO_BOX } from "./wire.ts";
 
 const ANSWER_TIMEOUT_MS = 30_000;
@@ -22,6 +23,8 @@ export class Control {
 	/** How long the init may take to answer; agent code of its uid could have stopped it. */
 	readonly answerTimeoutMs: number;
 	readonly hello: Promise<Hello>;
+	/** Ends what keeps the init from answering; false when that is not the box's own doing. */
+	makeRoom: () => Promise<boolean> = async () => false;
 	#greet!: (hello: Hello) => void;
 	#refuse!: (error: Error) => void;
 	#control: Duplex | null = null;
@@ -59,13 +62,18 @@ export class Control {
 	async open(request: Request): Promise<Operation> {
 		if (this.#lost !== null) throw this.#lost;
 		const nonce = randomBytes(18).toString("base64url");
-		const slow = setTimeout(() => this.lose(unresponsive()), this.answerTimeoutMs);
+		using _patience = this.expectAnswer();
 		const connection = await new Promise<Duplex>((resolve, reject) => {
 			this.#awaited.set(nonce, { resolve, reject });
 			this.#order({ open: nonce });
-		}).finally(() => clearTimeout(slow));
+		});
 		connection.write(encodeFrame(TO_BOX.request, JSON.stringify(request)));
 		return { connection, signal: (name) => this.#order({ signal: nonce, name }) };
+	}
+
+	/** Unless it is disposed of, or refreshed, in time, the box is lost. */
+	expectAnswer(): Patience {
+		return new Patience(this.answerTimeoutMs, this.makeRoom, () => this.lose(unresponsive()));
 	}
 
 	/** From now on every operation fails with `error`. */
@@ -124,7 +132,7 @@ export class Control {
 	}
 }
 
-export function unresponsive(): RolloutError {
+function unresponsive(): RolloutError {
 	const message = "the box no longer answers: its init was stopped, or the machine is overloaded";
 	return new RolloutError("sandbox", "box_unresponsive", message, { retryable: true });
 }

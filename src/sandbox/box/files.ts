@@ -1,6 +1,6 @@
 import { RolloutError } from "../../errors.ts";
 import type { BoxEntry, BoxFile } from "../sandbox.ts";
-import { type Control, unresponsive } from "./control.ts";
+import type { Control } from "./control.ts";
 import { lostMidway, parseReply, toBoxError } from "./exec.ts";
 import { readFrames } from "./frames.ts";
 import { inputFrames, sendFrames } from "./input.ts";
@@ -61,12 +61,12 @@ export async function request(
 	const { connection } = await control.open(question);
 	const chunks: Buffer[] = [];
 	let size = 0;
-	const timer = setTimeout(() => control.lose(unresponsive()), control.answerTimeoutMs);
-	connection.on("drain", () => timer.refresh());
+	using patience = control.expectAnswer();
+	connection.on("drain", () => patience.refresh());
 	try {
 		if (input !== undefined) sendFrames(connection, input);
 		for await (const { type, payload } of readFrames(connection)) {
-			timer.refresh();
+			patience.refresh();
 			if (type === FROM_BOX.result) return { reply: parseReply(payload), data: Buffer.concat(chunks) };
 			if (type === FROM_BOX.failed) throw toBoxError(payload);
 			size += payload.length;
@@ -76,7 +76,6 @@ export async function request(
 		}
 		throw lostMidway(control);
 	} finally {
-		clearTimeout(timer);
 		connection.destroy();
 	}
 }

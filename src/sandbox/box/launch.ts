@@ -10,6 +10,12 @@ export interface Launched {
 	readonly exited: Promise<string>;
 	/** Ends everything in the box, whatever it is doing; resolves when it is gone. */
 	kill(): Promise<void>;
+	/** Ends everything in the box but its init, from outside and without asking it. */
+	clear?(): Promise<void>;
+	/** The same where the box has used up its memory; false, and nothing is ended, where it has not. */
+	makeRoom?(): Promise<boolean>;
+	/** Whether the box, which has exited, did so by what ran in it. Absent where that cannot be told. */
+	hasBrokenItself?(): Promise<boolean>;
 	freeze?(): Promise<boolean>;
 	thaw?(): Promise<void>;
 }

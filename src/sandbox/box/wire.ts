@@ -14,6 +14,9 @@ export const HEADER_BYTES = 5;
 /** What the init keeps for itself beyond `processes`; a limit around the whole box has to leave room for it. */
 export const PROCESS_HEADROOM = 64;
 
+/** What the init ends with when it could not begin, and when it has lost the host while doing so. */
+export const INIT_EXIT = { notGreeted: 70, noHost: 71 } as const;
+
 /** The variable that marks the processes of a box without walls. */
 export const BOX_MARK = "PADDOCK_BOX";
 

@@ -1,14 +1,25 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { closeSync, constants, openSync, readFileSync } from "node:fs";
+import { constants as os } from "node:os";
 import type { Readable, Writable } from "node:stream";
 import { Tail } from "../../host/tail.ts";
 import { type BoxSpec, WORKDIR } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/launch.ts";
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
-import type { InitConfig } from "../box/wire.ts";
-import { type Cgroup, freezeCgroup, killCgroup, killProcess, weighCgroup } from "./cgroup.ts";
+import { INIT_EXIT, type InitConfig } from "../box/wire.ts";
+import {
+	type Cgroup,
+	clearCgroup,
+	freezeCgroup,
+	isOutOfMemory,
+	killCgroup,
+	killProcess,
+	memoryKills,
+	weighCgroup,
+} from "./cgroup.ts";
 
+const { signals } = os;
 export const TMP_BYTES = 256 * 1024 * 1024;
 export const SHM_BYTES = 64 * 1024 * 1024;
 
@@ -19,6 +30,8 @@ const INFO_FD = 5;
 export const PROC_FD = 6;
 const OPEN_FILES = 8192;
 const LOCKED_BYTES = 64 * 1024;
+const KILLED = 128 + signals.SIGKILL;
+const ENDS_OF_THE_HOSTS = new Set([0, INIT_EXIT.notGreeted, INIT_EXIT.noHost, 128 + signals.SIGTERM]);
 
 export interface BwrapPlan {
 	spec: BoxSpec;
@@ -63,9 +76,20 @@ export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
 		frozen = wanted;
 		return freezeCgroup(plan.cgroup, wanted);
 	};
+	const clear = async () => {
+		const init = await inner;
+		if (init !== null && child.pid !== undefined) await clearCgroup(plan.cgroup, new Set([child.pid, init]));
+	};
 	return {
 		facts: plan.facts,
 		exited,
+		clear,
+		makeRoom: async () => {
+			if (!(await isOutOfMemory(plan.cgroup))) return false;
+			await clear();
+			return true;
+		},
+		hasBrokenItself: async () => hasCrashed(child.exitCode, await memoryKills(plan.cgroup)),
 		kill: async () => {
 			await killBwrap(child, inner, plan.cgroup);
 			// A frozen process dies only when it is thawed.
@@ -152,6 +176,16 @@ export function bwrapArguments({ spec, staged, runDirectory, folder }: BwrapPlan
 		...["--setenv", "BUN_BE_BUN", "1", "--setenv", "HOME", "/nowhere", "--setenv", "PATH", "/usr/bin:/bin"],
 		...["--seccomp", `${SECCOMP_FD}`, "--info-fd", `${INFO_FD}`],
 	];
+}
+
+/**
+ * Bubblewrap ends with its init's code, 128 and more for a signal. The init itself ends when the host is gone or out of reach, and only
+ * the host can ask it to; SIGKILL is the kernel's when memory is used up, else somebody's outside. Every other end is a fault of its
+ * own, and what runs in the box may have brought it about.
+ */
+function hasCrashed(exitCode: number | null, killsForMemory: number): boolean {
+	if (exitCode === null || ENDS_OF_THE_HOSTS.has(exitCode)) return false;
+	return exitCode !== KILLED || killsForMemory > 0;
 }
 
 /** The inner pid 1 first: when the outer process goes first, the dead inner one lingers as a zombie of the machine's. */

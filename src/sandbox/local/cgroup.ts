@@ -10,6 +10,9 @@ const NAME = "paddock";
 const V1_CONTROLLERS = ["memory", "pids", "cpu", "cpuacct", "freezer"] as const;
 const CPU_PERIOD_US = 100_000;
 const REMOVE_ATTEMPTS = 200;
+const CLEAR_ROUNDS = 100;
+const CLEAR_EVERY_MS = 10;
+const FULL = 0.9;
 
 /** The folders that hold one box's processes; empty where the machine lets us limit nothing. */
 export interface Cgroup {
@@ -113,6 +116,47 @@ export async function killCgroup(cgroup: Cgroup): Promise<void> {
 	for (const pid of await processesOf(cgroup)) killProcess(pid);
 	await freezeCgroup(cgroup, false);
 	for (const pid of await processesOf(cgroup)) killProcess(pid);
+}
+
+/** Ends all but `spared`, again and again while more appear. A crowd that forks faster is the init's to end, which then can. */
+export async function clearCgroup(cgroup: Cgroup, spared: ReadonlySet<number>): Promise<void> {
+	for (let round = 0; round < CLEAR_ROUNDS; round += 1) {
+		const doomed = (await processesOf(cgroup)).filter((pid) => !spared.has(pid));
+		if (doomed.length === 0) return;
+		for (const pid of doomed) killProcess(pid);
+		await sleep(CLEAR_EVERY_MS);
+	}
+}
+
+/** How often the kernel has had to kill something in the group for want of memory. */
+export async function memoryKills(cgroup: Cgroup): Promise<number> {
+	const counted = await readMemory(cgroup, cgroup.version === "v2" ? "memory.events" : "memory.oom_control");
+	return numberAfter("oom_kill", counted);
+}
+
+/** Whether it has, or will have to soon: what cannot be read again from a disk fills the group. */
+export async function isOutOfMemory(cgroup: Cgroup): Promise<boolean> {
+	if (cgroup.version === "none") return false;
+	if ((await memoryKills(cgroup)) > 0) return true;
+	const [anonymous, shared, most] =
+		cgroup.version === "v2"
+			? ["anon", "shmem", "memory.max"]
+			: ["total_rss", "total_shmem", "memory.limit_in_bytes"];
+	const held = await readMemory(cgroup, "memory.stat");
+	const limit = Number(await readMemory(cgroup, most));
+	return numberAfter(anonymous, held) + numberAfter(shared, held) > FULL * limit;
+}
+
+async function readMemory(cgroup: Cgroup, file: string): Promise<string> {
+	const folder =
+		cgroup.version === "v2"
+			? cgroup.folders[0]
+			: cgroup.folders.find((one) => one.startsWith(`${ROOT}/memory/`));
+	return folder === undefined ? "" : await readFile(join(folder, file), "utf8").catch(() => "");
+}
+
+function numberAfter(word: string, text: string): number {
+	return Number(new RegExp(`^${word} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
 }
 
 export async function removeCgroup(cgroup: Cgroup): Promise<void> {

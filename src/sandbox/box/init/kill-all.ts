@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { BOX_MARK, type InitConfig } from "../wire.ts";
-import { killEverything } from "./libc.ts";
+import { killEverything, removeSharedMemory } from "./libc.ts";
 import { descendantsOf, processes, reapOrphans } from "./processes.ts";
 
 const PATIENCE_MS = 10_000;
@@ -22,8 +22,15 @@ export async function killAll(config: InitConfig): Promise<boolean> {
 /** In a pid namespace of its own, one call ends all the others, fork bombs included. Says how many there were. */
 function killNamespace(): number {
 	killEverything();
+	for (const id of sharedMemory()) removeSharedMemory(id);
 	reapOrphans();
 	return processes().filter(({ pid, isZombie }) => pid !== process.pid && !isZombie).length;
+}
+
+/** Memory that belongs to no process would fill the box for good. The second word of a line is its name. */
+function sharedMemory(): number[] {
+	const lines = readFileSync("/proc/sysvipc/shm", "latin1").trim().split("\n").slice(1);
+	return lines.map((line) => Number(line.trim().split(/\s+/)[1]));
 }
 
 /** Without one: what descends from this process, which adopts its orphans, and what still carries the box's mark. */

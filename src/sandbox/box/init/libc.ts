@@ -23,6 +23,7 @@ const RT_SIGACTION = process.arch === "x64" ? 13 : 134;
 const RLIMIT_NPROC = 6;
 const SHUT_WR = 1;
 const SIGKILL = 9;
+const IPC_RMID = 0;
 
 const libc = openLibc();
 
@@ -40,6 +41,7 @@ function openLibc() {
 				pipe2: { args: ["ptr", "i32"], returns: "i32" },
 				ioctl: { args: ["i32", "u64", "ptr"], returns: "i32" },
 				fcntl: { args: ["i32", "i32", "i32"], returns: "i32" },
+				shmctl: { args: ["i32", "i32", "ptr"], returns: "i32" },
 				shutdown: { args: ["i32", "i32"], returns: "i32" },
 			}).symbols;
 		} catch {
@@ -92,6 +94,11 @@ export function limitProcesses(soft: number, hard: number): void {
 /** Everything this process may signal but itself and pid 1, in one call. */
 export function killEverything(): void {
 	libc.kill(-1, SIGKILL);
+}
+
+/** A piece of memory that outlives those who shared it. */
+export function removeSharedMemory(id: number): void {
+	libc.shmctl(id, IPC_RMID, null);
 }
 
 /** Closed when a program is executed. */

@@ -6,7 +6,7 @@
 
 import { connect, type Socket } from "node:net";
 import { resolve } from "node:path";
-import type { Hello, InitConfig, Order, Request } from "../wire.ts";
+import { type Hello, INIT_EXIT, type InitConfig, type Order, type Request } from "../wire.ts";
 import { runCommand, signalCommand } from "./command.ts";
 import { exists, listFolder, readFile, writeFiles } from "./files.ts";
 import { fail, finish, onLines, onRequest } from "./frames.ts";
@@ -26,7 +26,7 @@ else adoptOrphans();
 
 greet().catch((error) => {
 	console.error(`init: ${error.message}`);
-	process.exit(70);
+	process.exit(INIT_EXIT.notGreeted);
 });
 
 async function greet(): Promise<void> {
@@ -34,7 +34,7 @@ async function greet(): Promise<void> {
 	for (const { port, to } of config.forwards) ports.push(await forward(port, to));
 	const hello: Hello = { pid: process.pid, ports, hidden: limits.hidden };
 	const control = connect({ path: config.control });
-	control.on("error", () => process.exit(71));
+	control.on("error", () => process.exit(INIT_EXIT.noHost));
 	control.on("close", hostIsGone);
 	control.on("connect", () => control.write(`${JSON.stringify({ hello: 1, ...hello })}\n`));
 	onLines(control, (line) => obey(JSON.parse(line)));
