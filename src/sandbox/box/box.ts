@@ -22,6 +22,7 @@ import { FROM_BOX } from "./wire.ts";
 const READY_TIMEOUT_MS = 30_000;
 const HELP_AFTER_MS = 2_000;
 const ENDING_MS = 10_000;
+const CLOSED = "box_closed";
 /** Records of 64 KiB: fewer, larger steps through the pipe. */
 const TAR_BLOCKS = ["-b", "128"];
 /** tar went on to the end, but not everything could be packed or unpacked. */
@@ -110,7 +111,7 @@ export class Box implements Sandbox {
 
 	async connect(port: number): Promise<Duplex> {
 		const { connection } = await this.#control.open({ op: "connect", port });
-		using _patience = this.#control.expectAnswer();
+		await using _patience = this.#control.expectAnswer();
 		const answer = await readFrame(connection);
 		if (answer?.type === FROM_BOX.result) return connection;
 		connection.destroy();
@@ -177,11 +178,16 @@ export class Box implements Sandbox {
 
 	/** Nothing is to be spared, so the host helps soon when the box is too full to do it itself. */
 	async killAll(): Promise<void> {
-		const help = setTimeout(() => void this.#launched.clear?.().catch(() => {}), HELP_AFTER_MS);
+		let helped: Promise<void> | undefined;
+		const help = async () => await this.#launched.clear?.();
+		const timer = setTimeout(() => {
+			helped = help().catch(() => {});
+		}, HELP_AFTER_MS);
 		try {
 			await this.#killAll();
 		} finally {
-			clearTimeout(help);
+			clearTimeout(timer);
+			await helped;
 		}
 	}
 
@@ -193,7 +199,8 @@ export class Box implements Sandbox {
 	}
 
 	async hasBrokenItself(): Promise<boolean> {
-		if (this.#control.lost === null) return false;
+		const { lost } = this.#control;
+		if (lost === null || lost.code === CLOSED) return false;
 		// Its connections end a moment before it does.
 		await Promise.race([this.closed.catch(() => {}), sleep(ENDING_MS, undefined, { ref: false })]);
 		return this.#isBroken;
@@ -208,7 +215,7 @@ export class Box implements Sandbox {
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
-		this.#control.lose(new RolloutError("sandbox", "box_closed", "the box was closed"));
+		this.#control.lose(new RolloutError("sandbox", CLOSED, "the box was closed"));
 		await this.#launched.kill();
 		await this.closed;
 	}

@@ -62,7 +62,7 @@ export class Control {
 	async open(request: Request): Promise<Operation> {
 		if (this.#lost !== null) throw this.#lost;
 		const nonce = randomBytes(18).toString("base64url");
-		using _patience = this.expectAnswer();
+		await using _patience = this.expectAnswer();
 		const connection = await new Promise<Duplex>((resolve, reject) => {
 			this.#awaited.set(nonce, { resolve, reject });
 			this.#order({ open: nonce });

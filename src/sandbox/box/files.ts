@@ -61,7 +61,7 @@ export async function request(
 	const { connection } = await control.open(question);
 	const chunks: Buffer[] = [];
 	let size = 0;
-	using patience = control.expectAnswer();
+	await using patience = control.expectAnswer();
 	connection.on("drain", () => patience.refresh());
 	try {
 		if (input !== undefined) sendFrames(connection, input);

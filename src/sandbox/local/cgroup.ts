@@ -128,10 +128,14 @@ export async function clearCgroup(cgroup: Cgroup, spared: ReadonlySet<number>): 
 	}
 }
 
-/** How often the kernel has had to kill something in the group for want of memory. */
+/** How often the kernel has had to kill something in a group that reached its limit, and not because the machine had no memory left. */
 export async function memoryKills(cgroup: Cgroup): Promise<number> {
 	const counted = await readMemory(cgroup, cgroup.version === "v2" ? "memory.events" : "memory.oom_control");
-	return numberAfter("oom_kill", counted);
+	const timesFull =
+		cgroup.version === "v2"
+			? numberAfter("max", counted)
+			: Number(await readMemory(cgroup, "memory.failcnt"));
+	return timesFull > 0 ? numberAfter("oom_kill", counted) : 0;
 }
 
 /** Whether it has, or will have to soon: what cannot be read again from a disk fills the group. */
