@@ -8,16 +8,8 @@ import { AGENT_PATH, BOX_BIN, BOX_RUN, INIT_PATH, type Launched } from "../box/l
 import { RUN_UNTRUSTED } from "../box/run-untrusted.ts";
 import type { Staged } from "../box/staging.ts";
 import { INIT_EXIT, type InitConfig } from "../box/wire.ts";
-import {
-	type Cgroup,
-	clearCgroup,
-	freezeCgroup,
-	isOutOfMemory,
-	killCgroup,
-	killProcess,
-	memoryKills,
-	weighCgroup,
-} from "./cgroup.ts";
+import { type Cgroup, clearCgroup, freezeCgroup, killCgroup, killProcess, weighCgroup } from "./cgroup.ts";
+import { isOutOfMemory, memoryKills } from "./memory.ts";
 
 const { signals } = os;
 export const TMP_BYTES = 256 * 1024 * 1024;

@@ -5,14 +5,13 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { BoxSpec } from "../../model/task.ts";
 import { PROCESS_HEADROOM } from "../box/wire.ts";
 
-const ROOT = "/sys/fs/cgroup";
+export const ROOT = "/sys/fs/cgroup";
 const NAME = "paddock";
 const V1_CONTROLLERS = ["memory", "pids", "cpu", "cpuacct", "freezer"] as const;
 const CPU_PERIOD_US = 100_000;
 const REMOVE_ATTEMPTS = 200;
 const CLEAR_ROUNDS = 100;
 const CLEAR_EVERY_MS = 10;
-const FULL = 0.9;
 
 /** The folders that hold one box's processes; empty where the machine lets us limit nothing. */
 export interface Cgroup {
@@ -126,41 +125,6 @@ export async function clearCgroup(cgroup: Cgroup, spared: ReadonlySet<number>): 
 		for (const pid of doomed) killProcess(pid);
 		await sleep(CLEAR_EVERY_MS);
 	}
-}
-
-/** How often the kernel has had to kill something in a group that reached its limit, and not because the machine had no memory left. */
-export async function memoryKills(cgroup: Cgroup): Promise<number> {
-	const counted = await readMemory(cgroup, cgroup.version === "v2" ? "memory.events" : "memory.oom_control");
-	const timesFull =
-		cgroup.version === "v2"
-			? numberAfter("max", counted)
-			: Number(await readMemory(cgroup, "memory.failcnt"));
-	return timesFull > 0 ? numberAfter("oom_kill", counted) : 0;
-}
-
-/** Whether it has, or will have to soon: what cannot be read again from a disk fills the group. */
-export async function isOutOfMemory(cgroup: Cgroup): Promise<boolean> {
-	if (cgroup.version === "none") return false;
-	if ((await memoryKills(cgroup)) > 0) return true;
-	const [anonymous, shared, most] =
-		cgroup.version === "v2"
-			? ["anon", "shmem", "memory.max"]
-			: ["total_rss", "total_shmem", "memory.limit_in_bytes"];
-	const held = await readMemory(cgroup, "memory.stat");
-	const limit = Number(await readMemory(cgroup, most));
-	return numberAfter(anonymous, held) + numberAfter(shared, held) > FULL * limit;
-}
-
-async function readMemory(cgroup: Cgroup, file: string): Promise<string> {
-	const folder =
-		cgroup.version === "v2"
-			? cgroup.folders[0]
-			: cgroup.folders.find((one) => one.startsWith(`${ROOT}/memory/`));
-	return folder === undefined ? "" : await readFile(join(folder, file), "utf8").catch(() => "");
-}
-
-function numberAfter(word: string, text: string): number {
-	return Number(new RegExp(`^${word} (\\d+)$`, "m").exec(text)?.[1] ?? 0);
 }
 
 export async function removeCgroup(cgroup: Cgroup): Promise<void> {
