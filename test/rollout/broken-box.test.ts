@@ -100,12 +100,16 @@ test("memory that belongs to no process, and outlives them all, voids nothing", 
 /** Boxes of which the verifier's die after a command with `word` in it. */
 async function openDoomedBackend(word: string): Promise<Backend> {
 	const local = await openLocalBackend();
-	return changed(local, {
+	return {
+		name: local.name,
+		available: () => local.available(),
+		reap: () => local.reap(),
 		open: async (options) => {
 			const inner = await local.open(options);
 			return options.role === "verifier" ? doomed(inner, (command) => command.includes(word)) : inner;
 		},
-	});
+		[Symbol.asyncDispose]: () => local[Symbol.asyncDispose](),
+	};
 }
 
 test("a tested program that breaks the clean box fails the command that ran it, and the rest", async () => {

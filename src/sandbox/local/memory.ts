@@ -7,11 +7,14 @@ const FULL = 0.9;
 /** How often the kernel has had to kill something in a group that reached its limit, and not because the machine had no memory left. */
 export async function memoryKills(cgroup: Cgroup): Promise<number> {
 	const counted = await readMemory(cgroup, cgroup.version === "v2" ? "memory.events" : "memory.oom_control");
-	const timesFull =
-		cgroup.version === "v2"
-			? numberAfter("max", counted)
-			: Number(await readMemory(cgroup, "memory.failcnt"));
-	return timesFull > 0 ? numberAfter("oom_kill", counted) : 0;
+	return (await hasBeenFull(cgroup, counted)) ? numberAfter("oom_kill", counted) : 0;
+}
+
+/** By its highest mark in v1, where new kernels no longer count how often the limit was met. */
+async function hasBeenFull(cgroup: Cgroup, events: string): Promise<boolean> {
+	if (cgroup.version === "v2") return numberAfter("max", events) > 0;
+	const most = Number(await readMemory(cgroup, "memory.max_usage_in_bytes"));
+	return most > FULL * Number(await readMemory(cgroup, "memory.limit_in_bytes"));
 }
 
 /** Whether it has, or will have to soon: what cannot be read again from a disk fills the group. */
