@@ -27,7 +27,8 @@ function doomed(inner: Sandbox, isFatal: (command: string) => boolean): Sandbox 
 	return changed(inner, {
 		exec: async (command, options) => {
 			const result = await inner.exec(command, options);
-			if (!isFatal(String(command))) return result;
+			const words = [String(command), ...Object.values(options?.env ?? {})];
+			if (!isFatal(words.join(" "))) return result;
 			process.kill(await firstProcessOf(inner.id), "SIGKILL");
 			await inner.closed;
 			return result;
