@@ -1,10 +1,10 @@
 import { messageOf, RolloutError } from "../errors.ts";
-import type { Host, HostCheck } from "../model/host.ts";
+import type { Host, HostCheck, Installed } from "../model/host.ts";
 import { unpackAgent } from "./archive.ts";
 import { findAgentBinary } from "./binary.ts";
 import { addressOf, describeAddress } from "./ssh/address.ts";
 import { connectSsh, type SshConnection } from "./ssh/connection.ts";
-import { ensureInstalled, type Installed } from "./ssh/install.ts";
+import { ensureInstalled } from "./ssh/install.ts";
 import { quote } from "./ssh/quote.ts";
 
 const MACHINES: Record<string, string> = { x86_64: "x64", aarch64: "arm64" };

@@ -34,3 +34,11 @@ export const HostCheck = z
 	})
 	.meta({ id: "HostCheck" });
 export type HostCheck = z.infer<typeof HostCheck>;
+
+/** A program in the cache of a machine. */
+export interface Installed {
+	path: string;
+	sha256: string;
+	/** False: it was there already. */
+	isNew: boolean;
+}

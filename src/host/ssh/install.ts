@@ -4,6 +4,7 @@ import { stat } from "node:fs/promises";
 import { Readable, Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { RolloutError } from "../../errors.ts";
+import type { Installed } from "../../model/host.ts";
 import { Tail } from "../tail.ts";
 import type { SshConnection } from "./connection.ts";
 import { quote } from "./quote.ts";
@@ -15,13 +16,6 @@ export interface Program {
 	content: Buffer | string;
 	/** Hears how much of it has been sent, in whole percents. */
 	onProgress?: ((percent: number) => void) | undefined;
-}
-
-export interface Installed {
-	path: string;
-	sha256: string;
-	/** False: it was there already. */
-	isNew: boolean;
 }
 
 const STDERR_BYTES = 1024;
