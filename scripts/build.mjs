@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { cpSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { childEnvironment, newEnoughNode, ROOT, runInForeground } from "./node24.mjs";
 import { ensureConsole, ensureDependencies } from "./setup.mjs";
@@ -10,7 +10,9 @@ import { ensureConsole, ensureDependencies } from "./setup.mjs";
  */
 ensureDependencies();
 const dist = join(ROOT, "dist");
-rmSync(dist, { recursive: true, force: true });
+// A server of this checkout may be serving the console: that is built anew only when it is out of date.
+for (const name of existsSync(dist) ? readdirSync(dist) : [])
+	if (name !== "web") rmSync(join(dist, name), { recursive: true, force: true });
 const code = await runInForeground(
 	newEnoughNode(),
 	["node_modules/typescript/bin/tsc", "-p", "tsconfig.build.json"],
