@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, type TestContext, test } from "v
 import { BoxSpec } from "../../src/model/task.ts";
 import type { Backend, OpenOptions, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
+import { wronglyDecided } from "./probes/syscalls.ts";
 
 export interface Subject {
 	name: string;
@@ -742,6 +743,23 @@ export function conformance(subject: Subject): void {
 				expect(await other.exists("/tmp/secret")).toBe(false);
 				expect((await other.exec("pgrep -f be.bun")).stdout).toBe("");
 				await expect(other.connect(server.port)).rejects.toMatchObject({ code: "port_closed" });
+			});
+
+			test("the kernel refuses what a box has no business asking for, and nothing that programs need", async (context) => {
+				here(context);
+				expect(await wronglyDecided(box)).toEqual([]);
+			});
+
+			test("nobody inside takes files, processes, time or processors from the init", async (context) => {
+				here(context);
+				await using own = await open({ role: "verifier" });
+				const attack = `prlimit --pid 1 --nofile=3:3 --nproc=0:0 --fsize=0:0 && echo limited
+					taskset -p 1 1 | grep new; renice 19 1; chrt --idle --pid 0 1 && echo idle; true`;
+				expect((await own.exec(attack)).stdout).toBe("");
+				await own.writeFile("note", "written");
+				expect((await own.exec("cat note; cat /proc/self/limits | grep -c ' 3 *3 *files'")).stdout).toBe(
+					"written0\n",
+				);
 			});
 
 			test("the home is where every task expects it, and holds no more than it may", async (context) => {

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { seccompFilter } from "../../src/sandbox/local/seccomp.ts";
+import { seccompFilter } from "../../src/sandbox/box/init/seccomp.ts";
 
 const ALLOW = 0x7fff0000;
 const KILL = 0x80000000;
@@ -103,4 +103,17 @@ test("on x64 the second table of the same calls is closed", () => {
 
 test("an unknown machine has no filter, and so no box", () => {
 	expect(() => seccompFilter("mips")).toThrow(/no seccomp filter for mips/);
+});
+
+test.each([
+	{ arch: "x64", audit: X64, calls: { setpriority: [141, 2], ioprio_set: [251, 3] } },
+	{ arch: "arm64", audit: ARM64, calls: { setpriority: [140, 2], ioprio_set: [30, 3] } },
+])("on $arch everybody may lower their own priority, and nobody the init's or a whole user's", (machine) => {
+	const filter = seccompFilter(machine.arch);
+	for (const [number, ofUser] of Object.values(machine.calls)) {
+		const on = (...args: number[]) =>
+			decide(filter, { audit: machine.audit, number: number!, arguments: args });
+		expect([on(0, 0), on(0, 7), on(1, 0)]).toEqual([ALLOW, ALLOW, ALLOW]);
+		expect([on(0, 1), on(1, 1), on(ofUser!, 0), on(ofUser!, 1000)]).toEqual([EPERM, EPERM, EPERM, EPERM]);
+	}
 });

@@ -33,7 +33,7 @@ test("what other installations staged goes after an hour, and comes back when it
 	await stage(root, other);
 	expect((await readdir(root)).map((name) => join(root, name)).toSorted()).toEqual(
 		[
-			...[second.agent, second.etc, second.init, second.runUntrusted, second.seccomp],
+			...[second.agent, second.etc, second.init, second.runUntrusted],
 			...[join(root, "etc-0123456789abcdef"), join(root, "leases")],
 		].toSorted(),
 	);

@@ -4,7 +4,6 @@ import { copyFile, link, mkdir, readdir, readFile, rename, rm, stat, writeFile }
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { requireOwnFolder } from "../lease/own-folder.ts";
-import { seccompFilter } from "../local/seccomp.ts";
 import { joinModules } from "./join-modules.ts";
 import { AGENT_PATH } from "./launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "./run-untrusted.ts";
@@ -14,7 +13,6 @@ export interface Staged {
 	agent: string;
 	init: string;
 	runUntrusted: string;
-	seccomp: string;
 	etc: string;
 	/** Folders of the host's /etc that hold nothing personal. */
 	etcFolders: string[];
@@ -47,16 +45,15 @@ const ETC_FOLDERS = ["/etc/ssl", "/etc/alternatives"];
 /** Names carry a hash of their content, so several programs and versions can share one folder. */
 export async function stage(root: string, agentBinary: string, foreignUid = true): Promise<Staged> {
 	await requireOwnFolder(root, 0o711);
-	const [agent, init, runUntrusted, seccomp, etc] = await Promise.all([
+	const [agent, init, runUntrusted, etc] = await Promise.all([
 		foreignUid ? stageAgent(root, agentBinary) : agentBinary,
 		stageInit(root),
 		stageFile(root, RUN_UNTRUSTED, runUntrustedTool(AGENT_PATH)),
-		stageFile(root, "seccomp", seccompFilter()),
 		stageEtc(root),
 	]);
-	await tidy(root, [agent, init, runUntrusted, seccomp]);
+	await tidy(root, [agent, init, runUntrusted]);
 	const etcFolders = ETC_FOLDERS.filter((folder) => existsSync(folder));
-	return { agent, init, runUntrusted, seccomp, etc, etcFolders, links: rootLinks() };
+	return { agent, init, runUntrusted, etc, etcFolders, links: rootLinks() };
 }
 
 /**
@@ -67,7 +64,7 @@ export async function stage(root: string, agentBinary: string, foreignUid = true
 async function tidy(root: string, ours: string[]): Promise<void> {
 	for (const name of await readdir(root)) {
 		const path = join(root, name);
-		if (!/^(agent|init|run-untrusted|seccomp)-[0-9a-f]{16}/.test(name) || ours.includes(path)) continue;
+		if (!/^(agent|init|run-untrusted)-[0-9a-f]{16}/.test(name) || ours.includes(path)) continue;
 		const age = Date.now() - (lstatSync(path, { throwIfNoEntry: false })?.ctimeMs ?? Date.now());
 		if (age > KEPT_MS) await rm(path, { force: true });
 	}

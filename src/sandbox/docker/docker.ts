@@ -213,7 +213,7 @@ function describeBox(spec: BoxSpec, image: Image): Record<string, unknown> {
 		isolation: "container",
 		image: image.name,
 		uid: "unprivileged, without capabilities",
-		seccomp: "the engine's default profile",
+		seccomp: "ours, beside the engine's own",
 		capabilities: "none",
 		network: spec.network,
 		memoryLimitMb: Math.round(limits.memoryBytes / 1024 / 1024),

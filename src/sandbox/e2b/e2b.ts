@@ -243,6 +243,7 @@ function describeBox(spec: BoxSpec, { sizedHome }: Prepared): Record<string, unk
 	return {
 		isolation: "microvm",
 		uid: "unprivileged, without capabilities",
+		seccomp: true,
 		network: spec.network,
 		memoryLimitMb: "the template's",
 		pidsLimit: spec.pids,

@@ -16,10 +16,9 @@ export const TMP_BYTES = 256 * 1024 * 1024;
 export const SHM_BYTES = 64 * 1024 * 1024;
 
 const ARGUMENTS_FD = 3;
-const SECCOMP_FD = 4;
-const INFO_FD = 5;
+const INFO_FD = 4;
 /** The host's /proc: see `InitConfig`. */
-export const PROC_FD = 6;
+export const PROC_FD = 5;
 const OPEN_FILES = 8192;
 const LOCKED_BYTES = 64 * 1024;
 const KILLED = 128 + signals.SIGKILL;
@@ -44,16 +43,14 @@ export interface BwrapPlan {
  * box ever runs outside its limits.
  */
 export async function startBwrap(plan: BwrapPlan): Promise<Launched> {
-	const seccomp = openSync(plan.staged.seccomp, "r");
 	const proc = openSync("/proc", constants.O_RDONLY | constants.O_DIRECTORY);
 	const child = spawn("/bin/sh", ["-c", WRAPPER, "sh", ...wrapperArguments(plan)], {
 		cwd: "/",
 		env: {},
 		// Out of the terminal's process group: Ctrl-C is for the program, which then closes its boxes in order.
 		detached: true,
-		stdio: ["ignore", "pipe", "pipe", "pipe", seccomp, "pipe", proc],
+		stdio: ["ignore", "pipe", "pipe", "pipe", "pipe", proc],
 	});
-	closeSync(seccomp);
 	closeSync(proc);
 	const words = new Tail(4096);
 	child.stdout?.on("data", (chunk: Buffer) => words.push(chunk));
@@ -166,7 +163,7 @@ export function bwrapArguments({ spec, staged, runDirectory, folder }: BwrapPlan
 		// Bun reads configuration from where it starts: never a folder the agent can write to.
 		...["--ro-bind", runDirectory, BOX_RUN, "--chdir", "/", "--remount-ro", "/"],
 		...["--setenv", "BUN_BE_BUN", "1", "--setenv", "HOME", "/nowhere", "--setenv", "PATH", "/usr/bin:/bin"],
-		...["--seccomp", `${SECCOMP_FD}`, "--info-fd", `${INFO_FD}`],
+		...["--info-fd", `${INFO_FD}`],
 	];
 }
 

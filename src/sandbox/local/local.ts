@@ -105,10 +105,7 @@ class LocalBackend implements Backend {
 	/** Once, and again should somebody have tidied it away. */
 	async #stage(isRoot: boolean): Promise<Staged> {
 		const known = this.#staged;
-		if (
-			known !== null &&
-			[known.agent, known.init, known.runUntrusted, known.seccomp, known.etc].every(existsSync)
-		)
+		if (known !== null && [known.agent, known.init, known.runUntrusted, known.etc].every(existsSync))
 			return known;
 		this.#staged = await stage(this.#root, this.#options.agentBinary ?? findAgentBinary(), isRoot);
 		return this.#staged;

@@ -8,7 +8,6 @@ import type { Host } from "../../model/host.ts";
 import { AGENT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
 import { ETC, initProgram, type Staged } from "../box/staging.ts";
-import { seccompFilter } from "../local/seccomp.ts";
 import { bridgeProgram } from "../tunnel/tunnel.ts";
 
 /** The other machine, ready for boxes. */
@@ -17,7 +16,6 @@ export interface Remote {
 	cache: string;
 	bridge: string;
 	staged: Staged;
-	seccomp: Buffer;
 	/** False: bubblewrap is missing or does not work there. */
 	bwrap: boolean;
 	system: string;
@@ -56,7 +54,6 @@ export async function prepareRemote(
 	if (lacks.length > 0) throw unsuitable(`it lacks ${lacks.join(", ")}: install them there`);
 	const cache = facts.get("cache")?.[0];
 	if (cache === undefined) throw unsuitable("its ~/.cache/paddock cannot be made");
-	const seccomp = seccompFilter(arch);
 	const agent =
 		installed === null
 			? await install(connection, cache, "agent", agentBinary ?? findAgentBinary("linux", arch))
@@ -64,7 +61,6 @@ export async function prepareRemote(
 	const hasWalls = facts.has("bwrap");
 	return {
 		cache,
-		seccomp,
 		system: `${system} ${machine}`,
 		bwrap: hasWalls,
 		bridge: await install(connection, cache, "bridge.ts", bridgeProgram()),
@@ -77,7 +73,6 @@ export async function prepareRemote(
 				RUN_UNTRUSTED,
 				runUntrustedTool(hasWalls ? AGENT_PATH : agent),
 			),
-			seccomp: "",
 			etc: await installEtc(connection, cache),
 			etcFolders: facts.get("etc") ?? [],
 			links: (facts.get("link") ?? []).map((line) => {

@@ -61,8 +61,8 @@ export async function startRemoteBox(
 	};
 }
 
-/** The shell opens the files bubblewrap reads its arguments and filter from; nothing of them shows inside. */
-const OPEN_FILES = 'exec "$@" 3<"$0/args" 4<"$0/seccomp" 5>"$0/info" 6</proc';
+/** The shell opens the file bubblewrap reads its arguments from; nothing of it shows inside. */
+const OPEN_FILES = 'exec "$@" 3<"$0/args" 4>"$0/info" 5</proc';
 
 function toWalled(plan: BoxPlan): BridgeOrder {
 	const { folder, remote, spec } = plan;
@@ -78,10 +78,7 @@ function toWalled(plan: BoxPlan): BridgeOrder {
 	return {
 		folder,
 		folders: ["run"],
-		files: {
-			args: Buffer.from(`${bwrapArguments(bwrap).join("\0")}\0`).toString("base64"),
-			seccomp: remote.seccomp.toString("base64"),
-		},
+		files: { args: Buffer.from(`${bwrapArguments(bwrap).join("\0")}\0`).toString("base64") },
 		sockets: socketsIn(`${folder}/run`, plan),
 		room: ROOM,
 		argv: ["/bin/sh", "-c", OPEN_FILES, folder, ...wrapperArguments(bwrap).slice(1)],

@@ -11,18 +11,21 @@ import { runCommand, signalCommand } from "./command.ts";
 import { exists, listFolder, readFile, writeFiles } from "./files.ts";
 import { fail, finish, onLines, onRequest } from "./frames.ts";
 import { killAll } from "./kill-all.ts";
-import { adoptOrphans, ignoreSignals } from "./libc.ts";
+import { adoptOrphans, filterSystemCalls, ignoreSignals } from "./libc.ts";
 import { Limits } from "./limits.ts";
 import { reapSoon } from "./processes.ts";
 import { wake } from "./readiness.ts";
+import { seccompFilter } from "./seccomp.ts";
 import { forward, tunnel } from "./streams.ts";
 
 const config: InitConfig = JSON.parse(process.argv[2] ?? "");
 const limits = new Limits(config);
 process.on("SIGIO", wake);
 process.on("SIGCHLD", reapSoon);
-if (config.ownPidNamespace) ignoreSignals(["SIGIO", "SIGCHLD"]);
-else adoptOrphans();
+if (config.ownPidNamespace) {
+	ignoreSignals(["SIGIO", "SIGCHLD"]);
+	filterSystemCalls(seccompFilter());
+} else adoptOrphans();
 
 greet().catch((error) => {
 	console.error(`init: ${error.message}`);

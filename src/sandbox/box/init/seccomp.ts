@@ -1,5 +1,3 @@
-import { RolloutError } from "../../errors.ts";
-
 /** The calls a box has no business making; everything else is allowed. */
 const DENIED = [
 	// Large kernel attack surface, reachable without privilege.
@@ -72,7 +70,8 @@ interface Machine {
 	prlimit: number;
 	/** Of another process by its number, the first argument: affinity, scheduler, its parameters, attributes. */
 	scheduling: number[];
-	setpriority: number;
+	/** Of a process, a group or a whole user, as the first argument says, and which one: time, and turns at the disk. */
+	priorities: { call: number; ofUser: number }[];
 	/** x86_64 has a second table of the same calls under high numbers. */
 	highTable: number | null;
 }
@@ -88,7 +87,10 @@ const MACHINES: Record<string, Machine> = {
 		ioctl: 16,
 		prlimit: 302,
 		scheduling: [203, 144, 142, 314],
-		setpriority: 141,
+		priorities: [
+			{ call: 141, ofUser: 2 },
+			{ call: 251, ofUser: 3 },
+		],
 		highTable: 0x40000000,
 	},
 	arm64: {
@@ -101,7 +103,10 @@ const MACHINES: Record<string, Machine> = {
 		ioctl: 29,
 		prlimit: 261,
 		scheduling: [122, 119, 118, 274],
-		setpriority: 140,
+		priorities: [
+			{ call: 140, ofUser: 2 },
+			{ call: 30, ofUser: 3 },
+		],
 		highTable: null,
 	},
 };
@@ -140,13 +145,7 @@ type Instruction = [code: number, whenTrue: number, whenFalse: number, value: nu
 /** The filter as the kernel reads it: instructions of eight bytes, little-endian. */
 export function seccompFilter(arch: string = process.arch): Buffer {
 	const machine = MACHINES[arch];
-	if (machine === undefined) {
-		throw new RolloutError(
-			"sandbox",
-			"arch_unsupported",
-			`no seccomp filter for ${arch}; x64 and arm64 have one`,
-		);
-	}
+	if (machine === undefined) throw new Error(`no seccomp filter for ${arch}; x64 and arm64 have one`);
 	const program: Instruction[] = [
 		[LOAD, 0, 0, OFFSET_ARCH],
 		...unless(JUMP_EQUAL, machine.audit, KILL),
@@ -166,7 +165,13 @@ export function seccompFilter(arch: string = process.arch): Buffer {
 		// A process of the same uid may set any other's limits: the init without files or processes could not even be asked.
 		...inspect(machine.prlimit, OFFSET_FIRST, only([SELF], EPERM)),
 		...machine.scheduling.flatMap((call) => inspect(call, OFFSET_FIRST, when(JUMP_EQUAL, INIT, EPERM))),
-		...inspect(machine.setpriority, OFFSET_SECOND, when(JUMP_EQUAL, INIT, EPERM)),
+		...machine.priorities.flatMap(({ call, ofUser }) =>
+			inspect(call, OFFSET_FIRST, [
+				...when(JUMP_EQUAL, ofUser, EPERM),
+				[LOAD, 0, 0, OFFSET_SECOND],
+				...when(JUMP_EQUAL, INIT, EPERM),
+			]),
+		),
 		[RETURN, 0, 0, ALLOW],
 	];
 	return encode(program);
