@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import re
 import shlex
 from os import PathLike
@@ -15,6 +16,8 @@ _KEYS = {
     "id", "instruction", "files", "setup", "verify", "tests", "artifacts", "solution", "limits", "box",
 }  # fmt: skip
 _CLOCKS = {"create_s", "setup_s", "agent_s", "verify_s", "teardown_s"}
+_LIMITS = _CLOCKS | {"max_calls", "max_input_tokens", "max_output_tokens", "max_total_tokens"}
+_BOX = {"image", "template", "network", "memory_mb", "cpus", "pids", "disk_mb", "file_size_mb"}
 _MAX_TOTAL_BYTES = 16 * 1024 * 1024
 
 
@@ -56,10 +59,22 @@ def _read_yaml(file: Path) -> dict[str, Any]:
         raise ValueError(f"{file} is not valid YAML: {error}") from None
     if not isinstance(value, dict):
         raise ValueError(f"{file}: a task is a map of keys such as instruction and verify")
-    unknown = sorted(str(key) for key in value if key not in _KEYS)
+    unknown = [*_unknown(value, _KEYS), *_unknown(value.get("limits"), _LIMITS), *_unknown(value.get("box"), _BOX)]
     if unknown:
-        raise ValueError(f"{file}: unknown key {', '.join(unknown)}; the known ones are {', '.join(sorted(_KEYS))}")
+        raise ValueError(f"{file}: {'; '.join(unknown)}")
     return value
+
+
+def _unknown(value: Any, known: set[str]) -> list[str]:
+    """What is wrong with each key that is none, in words."""
+    sentences = []
+    for key in value if isinstance(value, dict) else ():
+        if key in known:
+            continue
+        meant = difflib.get_close_matches(str(key), known, n=1)
+        hint = f'did you mean "{meant[0]}"?' if meant else f"the known ones are {', '.join(sorted(known))}"
+        sentences.append(f'unknown key "{key}", {hint}')
+    return sentences
 
 
 def _instruction(value: dict[str, Any], folder: Path) -> str:

@@ -93,6 +93,15 @@ class TaskTest(unittest.TestCase):
                     "box": {"memoryMb": 600},
                 },
             )
+            written = (folder / "task.yaml").read_text()
+            (folder / "task.yaml").write_text("instrction: x\nlimits: {agents_s: 3}\nbox: {zzz: 1}\n")
+            with self.assertRaises(ValueError) as refused:
+                Task.from_folder(folder)
+            said = str(refused.exception)
+            self.assertIn('unknown key "instrction", did you mean "instruction"?', said)
+            self.assertIn('unknown key "agents_s", did you mean "agent_s"?', said)
+            self.assertIn('unknown key "zzz", the known ones are cpus', said)
+            (folder / "task.yaml").write_text(written)
             (folder / "files" / "link").symlink_to("/etc/passwd")
             with self.assertRaisesRegex(ValueError, "leads out"):
                 Task.from_folder(folder)

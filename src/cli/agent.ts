@@ -12,12 +12,17 @@ import { layOut } from "./terminal/table.ts";
 
 const MOST = Number.MAX_SAFE_INTEGER;
 const PERMISSIONS = ["allow", "deny", "ask"] as const;
+const KEY_STATES = ["revoked", "renewed"] as const;
 
 const CHANGEABLE: Record<string, Option> = {
 	model: { value: "<name>", help: "a model at the endpoint; the first is the default", multiple: true },
 	"max-tokens": { value: "<number>", help: "all that its key may spend, in and out, over all its starts" },
 	"max-calls": { value: "<number>", help: "how often it may ask a model, over all its starts" },
-	permission: { value: "<rule>", help: `for what it wants to do: ${PERMISSIONS.join(", ")} (default ask)` },
+	permission: {
+		value: "<rule>",
+		choices: PERMISSIONS,
+		help: `for what it wants to do: ${PERMISSIONS.join(", ")} (default ask)`,
+	},
 };
 
 const list: Command = {
@@ -90,7 +95,11 @@ const change: Command = {
 A limit that is not given stays as it is.`,
 	options: {
 		...CHANGEABLE,
-		key: { value: "<word>", help: "revoked: it opens nothing any more, what runs ends; renewed: another" },
+		key: {
+			value: "<word>",
+			choices: KEY_STATES,
+			help: "revoked: it opens nothing any more, what runs ends; renewed: another",
+		},
 	},
 	examples: [
 		{ line: "paddock agent change aide --max-tokens 2000000", says: "it may spend more" },
@@ -105,7 +114,7 @@ A limit that is not given stays as it is.`,
 		const budget = toBudget(args);
 		const agent = await paddock.changeAgent(name, {
 			...{ models, permission: args.choice("permission", PERMISSIONS) },
-			key: args.choice("key", ["revoked", "renewed"] as const),
+			key: args.choice("key", KEY_STATES),
 			...(Object.keys(budget).length === 0 ? {} : { budget: { ...before.budget, ...budget } }),
 		});
 		const later = agent?.needsRestart ? " It takes effect when it is started anew." : "";

@@ -29,7 +29,11 @@ with a reason when nobody is logged in there, when auth.json is half-written, or
 			help: "where the provider refreshes tokens (RFC 6749); for logins that rotate",
 		},
 		"client-id": { value: "<id>", help: "who the provider knows the agent as" },
-		dialect: { value: "<name>", help: `${DialectName.options.join(", ")} (default auto)` },
+		dialect: {
+			value: "<name>",
+			choices: DialectName.options,
+			help: `${DialectName.options.join(", ")} (default auto)`,
+		},
 		pool: { value: "<name>", help: "its pool: rollouts take any one of it with --endpoint pool:<name>" },
 		plugins: { help: "take the agent's plugins along; they are programs" },
 	},

@@ -8,6 +8,8 @@ export interface Option {
 	value?: string;
 	short?: string;
 	help: string;
+	/** The words it may be, for shells to complete. */
+	choices?: readonly string[];
 	/** May be given more than once. */
 	multiple?: boolean;
 }

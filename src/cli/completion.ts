@@ -1,5 +1,5 @@
 import { UsageError } from "../errors.ts";
-import { type Command, HELP } from "./command.ts";
+import { type Command, HELP, type Option } from "./command.ts";
 import { printLine } from "./shell.ts";
 
 const SHELLS = ["bash", "zsh", "fish"] as const;
@@ -26,8 +26,14 @@ export function completionOf(commands: () => readonly Command[]): Command {
 	};
 }
 
-function optionsOf(command: Command): [name: string, help: string][] {
-	return Object.entries({ ...command.options, help: HELP }).map(([name, { help }]) => [name, help]);
+function optionsOf(command: Command): [name: string, option: Option][] {
+	return Object.entries({ ...command.options, help: HELP });
+}
+
+/** An option of one name has the same words wherever it is taken. */
+function choicesOf(commands: readonly Command[]): Map<string, readonly string[]> {
+	const all = commands.flatMap(optionsOf);
+	return new Map(all.flatMap(([name, { choices }]) => (choices ? [[name, choices]] : [])));
 }
 
 /** zsh reads bash's completions when it is told to. Where no option or command fits, files are offered. */
@@ -44,8 +50,11 @@ function forBash(commands: readonly Command[], shell: "bash" | "zsh"): string {
 	const subcommands = [...families].map(
 		([one, names]) => `\t\t${one}) words="${names.map(([, two]) => two).join(" ")}" ;;`,
 	);
+	const choices = [...choicesOf(commands)].map(
+		([name, words]) => `\t\t--${name}) words="${words.join(" ")}" ;;`,
+	);
 	return `${shell === "zsh" ? "autoload -U +X bashcompinit && bashcompinit\n" : ""}_paddock() {
-	local words="" current="\${COMP_WORDS[COMP_CWORD]}"
+	local words="" current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD-1]}"
 	if [ "$COMP_CWORD" -eq 1 ]; then
 		words="${first.join(" ")} help version"
 	elif [ "$COMP_CWORD" -eq 2 ] && [[ "$current" != -* ]]; then
@@ -58,6 +67,9 @@ ${subcommands.join("\n")}
 ${cases.join("\n")}
 		esac
 	fi
+	case "$before" in
+${choices.join("\n")}
+	esac
 	COMPREPLY=($(compgen -W "$words" -- "$current"))
 }
 complete -o default -F _paddock paddock`;
@@ -73,8 +85,8 @@ function forFish(commands: readonly Command[]): string {
 			second &&
 			`complete -c paddock -n '__fish_seen_subcommand_from ${first}' -a ${second} -d ${quoted(command.summary)}`;
 		const options = optionsOf(command).map(
-			([name, help]) =>
-				`complete -c paddock -n '__fish_seen_subcommand_from ${second ?? first}' -l ${name} -d ${quoted(help)}`,
+			([name, { help, choices }]) =>
+				`complete -c paddock -n '__fish_seen_subcommand_from ${second ?? first}' -l ${name} -d ${quoted(help)}${choices ? ` -x -a ${quoted(choices.join(" "))}` : ""}`,
 		);
 		return [...(isNew ? [start] : []), ...(inner ? [inner] : []), ...options];
 	});

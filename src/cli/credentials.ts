@@ -41,7 +41,11 @@ on this machine and on every other that shares the database.`,
 	options: {
 		"base-url": { value: "<url>", help: "where the key is good: an OpenAI-compatible server, ending in /v1" },
 		model: { value: "<name>", help: "the model, unless a rollout names another" },
-		dialect: { value: "<name>", help: `${DialectName.options.join(", ")} (default auto)` },
+		dialect: {
+			value: "<name>",
+			choices: DialectName.options,
+			help: `${DialectName.options.join(", ")} (default auto)`,
+		},
 		capacity: { value: "<number>", help: "how many rollouts may use it at once (default 1000)" },
 		pool: POOL_OPTION,
 	},

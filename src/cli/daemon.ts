@@ -12,7 +12,7 @@ export const GRACE_MS = 30_000;
 
 export const DAEMON_OPTIONS = {
 	concurrency: { value: "<number>", help: "rollouts at a time (default: the number of cores)" },
-	log: { value: "<level>", help: `${LOG_LEVELS.join(", ")} (default warn)` },
+	log: { value: "<level>", choices: LOG_LEVELS, help: `${LOG_LEVELS.join(", ")} (default warn)` },
 };
 
 /** A Paddock that runs for weeks: watched by metrics, spans and logs. */

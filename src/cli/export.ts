@@ -20,6 +20,9 @@ const FORMATS = [
 	"openenv",
 ] as const satisfies readonly ExportFormat[];
 
+const INTERVENTIONS = ["keep", "mask", "drop"] as const;
+const VIEWS = ["agent", "model"] as const;
+
 export const exportCommand: Command = {
 	name: "export",
 	operands: "[<rollout>…]",
@@ -28,7 +31,7 @@ export const exportCommand: Command = {
 counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logprobs), trl (rows for TRL), atif
 (trajectories), messages (chat), openenv (proxy traces).`,
 	options: {
-		format: { value: "<format>", help: `${FORMATS.join(", ")} (default jsonl)` },
+		format: { value: "<format>", choices: FORMATS, help: `${FORMATS.join(", ")} (default jsonl)` },
 		out: { value: "<file>", help: "where to; default stdout (not for parquet)" },
 		...FILTER_OPTIONS,
 		weights: {
@@ -37,10 +40,12 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		},
 		interventions: {
 			value: "<what>",
+			choices: INTERVENTIONS,
 			help: "calls after a person steered: keep (default), mask, drop",
 		},
 		view: {
 			value: "<whose>",
+			choices: VIEWS,
 			help: "for messages: the history as the agent kept it (default), or as the model saw and said it (model)",
 		},
 		"include-untrainable": {
@@ -68,9 +73,9 @@ counted, with the reason. Formats: jsonl and parquet (samples: ids, mask, logpro
 		const report = await paddock.export(selection, format, out ?? process.stdout, {
 			signal: stop.signal,
 			includeUntrainable: args.has("include-untrainable"),
-			interventions: args.choice("interventions", ["keep", "mask", "drop"]),
+			interventions: args.choice("interventions", INTERVENTIONS),
 			minReward,
-			view: args.choice("view", ["agent", "model"]),
+			view: args.choice("view", VIEWS),
 			weights: args.text("weights")?.split(","),
 		});
 		for (const line of describe(report, format, out)) printLine(shell.stderr, line);

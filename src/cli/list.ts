@@ -1,4 +1,5 @@
 import { loadConfig } from "../config.ts";
+import { UsageError } from "../errors.ts";
 import { Outcome } from "../model/failure.ts";
 import { RolloutOrder, type RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
@@ -14,11 +15,12 @@ const DEFAULT_LIMIT = 20;
 
 /** Which rollouts are meant, for every command that can mean many. */
 export const FILTER_OPTIONS: Record<string, Option> = {
-	status: { value: "<status>", help: RolloutStatus.options.join(", ") },
-	outcome: { value: "<outcome>", help: Outcome.options.join(", ") },
+	status: { value: "<status>", choices: RolloutStatus.options, help: RolloutStatus.options.join(", ") },
+	outcome: { value: "<outcome>", choices: Outcome.options, help: Outcome.options.join(", ") },
 	task: { value: "<id>", help: "only rollouts of this task" },
 	group: { value: "<id>", help: "only rollouts of this group" },
 	batch: { value: "<id>", help: "only rollouts of this batch" },
+	label: { value: "<name=value>", help: "only rollouts that were given this label" },
 	model: {
 		value: "<text>",
 		help: "only rollouts whose model has this in its name: a policy, an endpoint, a model",
@@ -39,7 +41,11 @@ export const list: Command = {
 	summary: "list rollouts, newest first",
 	options: {
 		...FILTER_OPTIONS,
-		order: { value: "<order>", help: `${RolloutOrder.options.join(", ")} (default newest)` },
+		order: {
+			value: "<order>",
+			choices: RolloutOrder.options,
+			help: `${RolloutOrder.options.join(", ")} (default newest)`,
+		},
 		limit: { value: "<number>", help: `how many (default ${DEFAULT_LIMIT})` },
 		json: { help: "one JSON object per rollout" },
 	},
@@ -59,10 +65,9 @@ export const list: Command = {
 			return 0;
 		}
 		if (items.length === 0) {
-			printLine(
-				shell.stdout,
-				"No rollouts here. Make one: paddock run examples/tasks/fizzbuzz --policy oracle",
-			);
+			const isAll = Object.values(filter).every((value) => value === undefined);
+			const make = "Make one: paddock run examples/tasks/fizzbuzz --policy oracle";
+			printLine(shell.stdout, isAll ? `No rollouts here. ${make}` : `No rollouts match.`);
 			return 0;
 		}
 		for (const line of tableOf(items, widthFor(shell.stdout))) printLine(shell.stdout, line);
@@ -78,6 +83,7 @@ export function toFilter(args: Arguments): RolloutFilter {
 		taskId: args.text("task"),
 		groupId: args.text("group"),
 		batchId: args.text("batch"),
+		label: toLabel(args.text("label")),
 		model: args.text("model"),
 		text: args.text("text"),
 		minReward: args.number("min-reward"),
@@ -85,6 +91,24 @@ export function toFilter(args: Arguments): RolloutFilter {
 		since: args.time("since"),
 		until: args.time("until"),
 	};
+}
+
+function toLabel(text: string | undefined): RolloutFilter["label"] {
+	if (text === undefined) return undefined;
+	const at = text.indexOf("=");
+	if (at < 1) throw new UsageError(`--label wants name=value, not "${text}".`, "bad_option");
+	return { name: text.slice(0, at), value: text.slice(at + 1) };
+}
+
+/** How it ended, or how far it is; of a failure also which, since that is what a list of them is looked at for. */
+export function stateOf({
+	outcome,
+	failure,
+	status,
+	phase,
+}: Pick<RolloutRow, "outcome" | "failure" | "status" | "phase">): string {
+	if (outcome === null) return status === "running" ? phase : status;
+	return failure === null ? outcome : `${outcome}: ${failure.code}`;
 }
 
 function tableOf(rollouts: readonly RolloutRow[], width: number): string[] {
@@ -107,7 +131,7 @@ function tableOf(rollouts: readonly RolloutRow[], width: number): string[] {
 			oneLine(modelNameOf(rollout.endpoint)),
 			rollout.groupId ?? "–",
 			showTime(rollout.createdAt),
-			rollout.outcome ?? (rollout.status === "running" ? rollout.phase : rollout.status),
+			stateOf(rollout),
 			showReward(rollout.reward),
 			showCount(rollout.calls),
 			`${showCount(rollout.promptTokens)} + ${showCount(rollout.completionTokens)}`,

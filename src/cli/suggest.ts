@@ -1,4 +1,4 @@
-import { nearest } from "../task/nearest.ts";
+import { nearest } from "../model/nearest.ts";
 
 /** ` Did you mean "x"?`, or nothing. */
 export function didYouMean(word: string, known: readonly string[], prefix = ""): string {

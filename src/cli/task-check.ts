@@ -4,6 +4,7 @@ import type { Task } from "../model/task.ts";
 import { checkTask } from "../task/check.ts";
 import { type Loaded, loadEach } from "../task/load.ts";
 import type { Command } from "./command.ts";
+import { lackingHere } from "./lacking.ts";
 import { warnOn } from "./open-here.ts";
 import { openLocalWorkplace } from "./run/workplace.ts";
 import { printLine, type Shell } from "./shell.ts";
@@ -31,7 +32,7 @@ work as it stands, or when --run finds one that cannot be trusted: its own solut
 	async run(args, shell) {
 		if (args.operands.length === 0) throw new UsageError("Which task? Name its folder.", "no_task");
 		const checks: Check[] = [];
-		for await (const loaded of loadEach(args.operands)) checks.push(toCheck(loaded));
+		for await (const loaded of loadEach(args.operands)) checks.push(await toCheck(loaded));
 		const report = (check: Check, trial: Trial | null) => {
 			if (args.has("json")) printLine(shell.stdout, JSON.stringify(toJson(check, trial)));
 			else printCheck(check, trial, shell);
@@ -53,12 +54,13 @@ interface Check {
 	remarks: string[];
 }
 
-function toCheck({ folder, task, fault }: Loaded): Check {
+async function toCheck({ folder, task, fault }: Loaded): Promise<Check> {
 	if (task === null) return { name: folder, task, problems: fault.message.split("\n"), remarks: [] };
 	const findings = checkTask(task);
 	const messages = (isProblem: boolean) =>
 		findings.filter((finding) => finding.isProblem === isProblem).map((finding) => finding.message);
-	return { name: task.id, task, problems: messages(true), remarks: messages(false) };
+	const remarks = [...messages(false), ...(await lackingHere(task))];
+	return { name: task.id, task, problems: messages(true), remarks };
 }
 
 /** Each is reported as soon as it is known. What cannot work is not tried. */

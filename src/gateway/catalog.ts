@@ -2,6 +2,7 @@ import { UsageError } from "../errors.ts";
 import { isMetadataAddress } from "../model/addresses.ts";
 import type { Credential } from "../model/credential.ts";
 import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
+import { nearest } from "../model/nearest.ts";
 
 const MAX_URL = 2048;
 
@@ -290,9 +291,14 @@ function findEntry(name: string): Entry {
 	const entry = ENTRIES.find((candidate) => candidate.name === name);
 	if (entry !== undefined) return entry;
 	throw new UsageError(
-		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog: use one of ${ENDPOINT_NAMES.join(", ")} cred:<label> or pool:<name>, or pass base_url, api_key and model`,
+		`endpoint ${JSON.stringify(name.slice(0, 100))} is not in the catalog${didYouMean(name)}: use one of ${ENDPOINT_NAMES.join(", ")}, cred:<label> or pool:<name>, or pass base_url, api_key and model`,
 		"unknown_endpoint",
 	);
+}
+
+function didYouMean(name: string): string {
+	const meant = nearest(name.slice(0, 100), ENDPOINT_NAMES);
+	return meant === null ? "" : ` (did you mean ${meant}?)`;
 }
 
 /** Keys travel in a header; the message never repeats the key. */

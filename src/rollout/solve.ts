@@ -28,7 +28,6 @@ export async function solve(
 	signal: AbortSignal,
 	onLastWord: () => void,
 ): Promise<void> {
-	record.phase("agent");
 	const { request } = rollout;
 	const halt = new HaltSwitch();
 	let hasActed = false;
@@ -42,6 +41,8 @@ export async function solve(
 	});
 	// Whatever halts it, the engine stops generating at once; the agent's own end and the evidence may take their time.
 	void halt.halted.then(() => tap.revoke());
+	// Not before: the time in which it waits for a credential, an engine's answer or its turn at the engine is not the agent's.
+	record.phase("agent");
 	using _abort = halt.on(signal, { type: "aborted" });
 	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
 	using _clock = halt.on(AbortSignal.timeout(toTimerMs(request.task.clocks.agentS * 1000)), {

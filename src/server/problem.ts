@@ -1,10 +1,11 @@
 import type { Context } from "hono";
 import { HTTPException } from "hono/http-exception";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import type { ZodError } from "zod";
+import type { ZodError, z } from "zod";
 import type { Problem } from "../api/problem.ts";
 import { isOutage, RolloutError, UsageError } from "../errors.ts";
 import type { Log } from "../log.ts";
+import "../model/unknown-keys.ts";
 
 /** Thrown by a handler that knows its status. */
 export class ProblemError extends Error {
@@ -57,7 +58,10 @@ export function problemResponse(problem: Problem, headers: Record<string, string
 
 /** A request that does not fit its schema. The input itself is never repeated: it may hold a key. */
 export function invalid(target: string, error: ZodError): Response {
-	const issues = error.issues.slice(0, 20).map((issue) => ({
+	// What is missing is often only misspelt: the unknown key tells more.
+	const isUnknown = (issue: z.core.$ZodIssue) => Number(issue.code === "unrecognized_keys");
+	const byTelling = error.issues.slice(0, 200).sort((one, other) => isUnknown(other) - isUnknown(one));
+	const issues = byTelling.slice(0, 20).map((issue) => ({
 		path: [target === "json" ? "body" : target, ...issue.path.map(String)].join("."),
 		message: issue.message.slice(0, 300),
 	}));

@@ -13,12 +13,12 @@ export function requireVersion(stored: number, where: string): void {
 	const versions = `its tables are of version ${stored}, this program's of version ${SCHEMA_VERSION}`;
 	if (stored > SCHEMA_VERSION) {
 		throw new UsageError(
-			`${where} was written by a newer Paddock (${versions}): update this one, or choose another place.`,
+			`${where} was written by a newer Paddock (${versions}): update this one, or choose another place by PADDOCK_HOME or PADDOCK_DATABASE_URL.`,
 			"store_too_new",
 		);
 	}
 	throw new UsageError(
-		`${where} was written by an older Paddock (${versions}): go on with that one, or choose another place.`,
+		`${where} was written by an older Paddock (${versions}): go on with that one, choose another place by PADDOCK_HOME or PADDOCK_DATABASE_URL, or remove this one if nothing in it is needed.`,
 		"store_too_old",
 	);
 }

@@ -1,6 +1,7 @@
 import { readdir, stat } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { UsageError } from "../errors.ts";
+import { nearest } from "../model/nearest.ts";
 import { type SolutionStep, Task } from "../model/task.ts";
 import { isFolder, readFolder, readText } from "./folder.ts";
 import { type TaskYaml, toSolutionStep } from "./schema.ts";
@@ -87,8 +88,11 @@ export async function* loadEach(paths: readonly string[]): AsyncGenerator<Loaded
 
 async function findTasks(path: string): Promise<string[]> {
 	const found = await stat(path).catch(() => null);
-	if (found === null)
-		throw new UsageError(`There is no task at ${path}: nothing of that name exists.`, "unknown_task");
+	if (found === null) {
+		const meant = await nearestBeside(path);
+		const hint = meant === null ? "" : ` Did you mean ${meant}?`;
+		throw new UsageError(`There is no task at ${path}: nothing of that name exists.${hint}`, "unknown_task");
+	}
 	if (found.isFile() && basename(path) === TASK_FILE) return [dirname(path)];
 	const folders = found.isDirectory() ? await searchTasks(path, MAX_DEPTH) : [];
 	if (folders.length > 0) return folders;
@@ -96,6 +100,13 @@ async function findTasks(path: string): Promise<string[]> {
 		`There is no task at ${path}: neither it nor its folders hold a ${TASK_FILE}.`,
 		"unknown_task",
 	);
+}
+
+/** What stands where the path leads to and is called nearly so. */
+async function nearestBeside(path: string): Promise<string | null> {
+	const names = await readdir(dirname(path)).catch(() => []);
+	const meant = nearest(basename(path), names);
+	return meant === null ? null : join(dirname(path), meant);
 }
 
 async function searchTasks(folder: string, depth: number): Promise<string[]> {

@@ -1,7 +1,7 @@
 import { type Document, isMap, isNode, isScalar, LineCounter, parseDocument } from "yaml";
 import type { z } from "zod";
 import { UsageError } from "../errors.ts";
-import { nearest } from "./nearest.ts";
+import { unknownKey } from "../model/unknown-keys.ts";
 import { keysAt, TaskYaml } from "./schema.ts";
 
 /** Reads a task.yaml. Everything that is wrong with it is said, each in one line that begins with file, line and column. */
@@ -40,7 +40,7 @@ interface Fault {
 }
 
 function describe(issue: z.core.$ZodIssue): Fault[] {
-	if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unknownKey(key, issue.path));
+	if (issue.code === "unrecognized_keys") return issue.keys.map((key) => unheardOf(key, issue.path));
 	const where = issue.path.map(String).join(".");
 	const message = firstLine(issue.message).replace(/^Invalid input: /, "");
 	const isMissing = message.endsWith("received undefined");
@@ -48,10 +48,8 @@ function describe(issue: z.core.$ZodIssue): Fault[] {
 	return [{ path: issue.path, message: fault, code: "task_yaml_invalid" }];
 }
 
-function unknownKey(key: string, path: PropertyKey[]): Fault {
-	const guess = nearest(key, keysAt(path));
-	const hint = guess ? `did you mean "${guess}"?` : `the known ones are ${keysAt(path).join(", ")}.`;
-	return { path: [...path, key], message: `unknown key "${key}"; ${hint}`, code: "task_unknown_key" };
+function unheardOf(key: string, path: PropertyKey[]): Fault {
+	return { path: [...path, key], message: unknownKey(key, keysAt(path)), code: "task_unknown_key" };
 }
 
 /** Of a union's complaints, the one of the variant that was nearly met. */

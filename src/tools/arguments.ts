@@ -3,6 +3,7 @@ import { UsageError } from "../errors.ts";
 import { LogprobsMode } from "../model/endpoint.ts";
 import { Mode, SandboxName, WHICH_SANDBOX } from "../model/request.ts";
 import { MAX_COMMANDS, SolutionStep } from "../model/task.ts";
+import { unknownKey } from "../model/unknown-keys.ts";
 
 const MAX_INSTRUCTION = 1_000_000;
 
@@ -141,7 +142,8 @@ function sentenceOf(issue: z.core.$ZodIssue, known: string[]): string {
 	const argument = issue.path.map(String).join(".");
 	if (issue.code === "unrecognized_keys")
 		return issue.keys
-			.map((key) => `unknown argument ${JSON.stringify(key.slice(0, 100))}; known are ${known.join(", ")}`)
+			.slice(0, 5)
+			.map((key) => unknownKey(key, known, "argument"))
 			.join("; ");
 	if (argument === "") return "arguments must be an object";
 	if (issue.code === "too_big" && issue.origin === "string")

@@ -1,7 +1,7 @@
+import { commandWords, firstWord, pythonModules } from "../model/command-words.ts";
 import type { CommandResult } from "../model/event.ts";
 import { type Task, TESTS_DIR } from "../model/task.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import { commandWords, firstWord, pythonModules } from "./command-words.ts";
 
 /** Something the verifier itself needs, and the box lacks. */
 export interface Missing {

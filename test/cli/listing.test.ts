@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { main } from "../../src/cli/cli.ts";
+import { stateOf } from "../../src/cli/list.ts";
 import { summariseTasks } from "../../src/cli/run/task-summary.ts";
 import { newRow } from "../../src/cli/terminal/progress.ts";
 import { layOut } from "../../src/cli/terminal/table.ts";
@@ -24,9 +25,9 @@ async function ask(...argv: string[]) {
 }
 
 /** Queued, as an interrupted run leaves them; nobody works here. */
-async function submit(policy: string, n: number): Promise<string[]> {
+async function submit(policy: string, n: number, labels = {}): Promise<string[]> {
 	await using paddock = await openPaddock(loadConfig({ PADDOCK_HOME: join(place.home, "data") }, place.home));
-	const request = RolloutRequest.parse({ task: task(), endpoint: { type: "policy", policy } });
+	const request = RolloutRequest.parse({ task: task(), endpoint: { type: "policy", policy }, labels });
 	return (await paddock.submit(request, { n })).rollouts.map(({ id }) => id);
 }
 
@@ -41,6 +42,18 @@ test("list shows model and group, and filters by them", async () => {
 	expect(idsOf((await ask("list", "--group", group!)).out)).toEqual(grouped.sort());
 	expect(idsOf((await ask("list", "--model", "CHEAT")).out)).toEqual([alone]);
 	expect((await ask("list", "--model", "gpt")).out).toContain("No rollouts");
+});
+
+test("list filters by label, and shows of a failure which it was", async () => {
+	const [labelled] = await submit("noop", 1, { run: "a=b" });
+	await submit("noop", 1, { run: "c" });
+	const idsOf = (text: string) => text.match(/^ro_\w+/gm);
+	expect(idsOf((await ask("list", "--label", "run=a=b")).out)).toEqual([labelled]);
+	expect((await ask("list", "--label", "run=x")).out).toBe("No rollouts match.\n");
+	expect((await ask("list", "--label", "run")).err).toContain("--label wants name=value");
+	const failure = { boundary: "sandbox", code: "box_lost", message: "gone", retryable: true } as const;
+	expect(stateOf({ status: "done", phase: "done", outcome: "failed", failure })).toBe("failed: box_lost");
+	expect(stateOf({ status: "running", phase: "agent", outcome: null, failure: null })).toBe("agent");
 });
 
 test("abort ends what was named, or everything unfinished, and says which", async () => {

@@ -1,7 +1,9 @@
 import { expect, test } from "vitest";
 import { headPart, resultsPart } from "../../src/cli/show/parts.ts";
+import { withEvent } from "../../src/cli/show/so-far.ts";
 import { transcriptPart } from "../../src/cli/show/transcript.ts";
 import { toSamples } from "../../src/export/samples.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import { aCall } from "../export/calls.ts";
 import { aRollout } from "../export/shelf.ts";
 
@@ -105,4 +107,21 @@ test("the head says which share of the tokens is in one piece, how many calls we
 	expect(text).toMatch(/main share +66\.6 % of the tokens to train on/);
 	expect(text).toMatch(/continuity +1 of 2 later calls went on \(1 stitched\); forks: \w+ \(1\)/);
 	expect(text).toMatch(/rendered +anew: the messages hold more than text \(1\)/);
+});
+
+test("of a rollout that still runs, its commands so far are known, and the one that runs now", () => {
+	const result = { cmd: "true", exitCode: 0, stdout: "", stderr: "", durationS: 1 };
+	const seen = (bodies: EventBody[]) =>
+		bodies
+			.map((body, index) => ({ rolloutId: "ro_1", seq: index + 1, at: index, ...body }))
+			.reduce(withEvent, { setup: [], verify: [], now: null });
+	const first: EventBody[] = [
+		{ type: "rollout-start", attempt: 1, worker: "w" },
+		{ type: "setup-start", step: 1, of: 2, cmd: "true" },
+		{ type: "setup-end", result },
+		{ type: "setup-start", step: 2, of: 2, cmd: "pip install x" },
+	];
+	expect(seen(first)).toEqual({ setup: [result], verify: [], now: "setup 2/2: pip install x" });
+	const again: EventBody[] = [...first, { type: "rollout-start", attempt: 2, worker: "w" }];
+	expect(seen(again)).toEqual({ setup: [], verify: [], now: null });
 });

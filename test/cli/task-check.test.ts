@@ -41,6 +41,20 @@ test("every problem of every task is said, and a task that cannot be read does n
 	expect(code).toBe(2);
 });
 
+test("what the tests call and this machine lacks is foreseen; what setup or an image brings is not", async () => {
+	const calling = (what: string, more = "") => `${GOOD.replace("test -e x", what)}${more}`;
+	const { code, out } = await check({
+		"a/task.yaml": calling("cd . && kotlinc -q"),
+		"b/task.yaml": calling("python3 -m nosuchpytest -q"),
+		"c/task.yaml": calling("kotlinc -q", "setup: ./install kotlinc\n"),
+		"d/task.yaml": calling("kotlinc -q", "box: { image: some/image }\n"),
+	});
+	expect(out).toMatch(/^a: .*\n {2}note: its tests call kotlinc, which this machine.*\n/m);
+	expect(out).toMatch(/^b: .*\n {2}note: its tests call Python's nosuchpytest, which this machine.*\n/m);
+	expect(out).toMatch(/^c: .*\nd: .*\n$/m);
+	expect(code).toBe(0);
+});
+
 test("a task that can be read but not work is exit code 1", async () => {
 	const broken = GOOD.replace("test -e x", "~/tests/absent.sh");
 	expect((await check({ "b/task.yaml": broken, "c/task.yaml": GOOD })).code).toBe(1);

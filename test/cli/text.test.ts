@@ -9,8 +9,8 @@ import { openPlainLines } from "../../src/cli/terminal/plain-lines.ts";
 import { newRow } from "../../src/cli/terminal/progress.ts";
 import { cut, pad, paintFor, printable, widthOf } from "../../src/cli/terminal/style.ts";
 import { layOut } from "../../src/cli/terminal/table.ts";
+import { nearest } from "../../src/model/nearest.ts";
 import type { RolloutResult } from "../../src/model/result.ts";
-import { nearest } from "../../src/task/nearest.ts";
 import { completedCall } from "../fixtures/calls.ts";
 import { RecordedShell } from "./shell.ts";
 

@@ -226,6 +226,18 @@ test.each(["bash", "zsh", "fish"])("%s can complete every command and option", a
 	if (name !== "fish") expect(spawnSync("bash", ["-n"], { input: out }).status).toBe(0);
 });
 
+test("bash completes an option's words", async () => {
+	const { out } = await ask("completion", "bash");
+	const complete = (...words: string[]) => {
+		const line = `COMP_WORDS=(${words.join(" ")} ""); COMP_CWORD=${words.length}; _paddock; echo "\${COMPREPLY[@]}"`;
+		return spawnSync("bash", ["-c", `${out}\n${line}`], { encoding: "utf8" }).stdout.trim();
+	};
+	expect(complete("paddock", "list", "--status")).toBe("queued running done");
+	expect(complete("paddock", "export", "--format")).toContain("parquet");
+	expect(complete("paddock", "run", "x", "--policy")).toContain("oracle");
+	expect(complete("paddock", "credentials")).toContain("rotate-key");
+});
+
 test("task check describes every example without a remark", async () => {
 	const { code, out } = await ask("task", "check", "examples/tasks");
 	expect(code).toBe(0);

@@ -173,7 +173,7 @@ const REFUSED: [string, unknown, string, RegExp][] = [
 		"an unknown argument",
 		{ ...base, instructoin: "x" },
 		"bad_argument",
-		/unknown argument "instructoin"; known are .*instruction/,
+		/unknown argument "instructoin"; did you mean "instruction"/,
 	],
 	["a wrong type", { ...base, setup: "make" }, "bad_argument", /^setup: .*array/],
 	["a wrong type inside", { ...base, setup: ["a", 1] }, "bad_argument", /^setup\.1: .*string/],

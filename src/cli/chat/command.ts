@@ -36,10 +36,18 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 	options: {
 		resume: { help: "go on with the last conversation of this folder, or with the one that is named" },
 		...Object.fromEntries(Object.entries(MODEL_OPTIONS).filter(([name]) => name !== "trace")),
-		permission: { value: "<rule>", help: `for what it wants to do: ${PERMISSIONS.join(", ")} (default ask)` },
-		verbosity: { value: "<level>", help: `of tools: ${VERBOSITIES.join(", ")} (default lines)` },
+		permission: {
+			value: "<rule>",
+			choices: PERMISSIONS,
+			help: `for what it wants to do: ${PERMISSIONS.join(", ")} (default ask)`,
+		},
+		verbosity: {
+			value: "<level>",
+			choices: VERBOSITIES,
+			help: `of tools: ${VERBOSITIES.join(", ")} (default lines)`,
+		},
 		copy: { help: "work on a copy of the folder's files (without .git, node_modules, .venv)" },
-		sandbox: { value: "<backend>", help: SandboxBackend.options.join(", ") },
+		sandbox: { value: "<backend>", choices: SandboxBackend.options, help: SandboxBackend.options.join(", ") },
 		server: { value: "<url>", help: "on this Paddock server instead of in this process" },
 	},
 	examples: [

@@ -1,23 +1,40 @@
 import { UsageError } from "../../errors.ts";
+import { ENDPOINT_NAMES } from "../../gateway/catalog.ts";
 import { type EndpointSpec, LogprobsMode } from "../../model/endpoint.ts";
 import { Sampling } from "../../model/request.ts";
+import { POLICY_NAMES } from "../../policy/names.ts";
 import type { Arguments, Option } from "../command.ts";
 import { didYouMean } from "../suggest.ts";
 
+const CONTINUITIES = ["auto", "off"] as const;
+
 /** The options that say which model answers. */
 export const MODEL_OPTIONS: Record<string, Option> = {
-	policy: { value: "<name>", help: "a built-in scripted model: oracle, noop, cheat-*, replay" },
+	policy: {
+		value: "<name>",
+		choices: POLICY_NAMES,
+		help: "a built-in scripted model: oracle, noop, cheat-*, replay",
+	},
 	trace: { value: "<rollout>", help: "with --policy replay: the rollout to play back" },
 	endpoint: {
 		value: "<name>",
+		choices: ENDPOINT_NAMES,
 		help: "a name of the catalog: vllm, openai, hf_router, scripted, or cred:<label>",
 	},
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
 	temperature: { value: "<number>", help: "of the sampling (default 1)" },
 	"top-logprobs": { value: "<n>", help: "keep the n most likely alternatives to each token (default 0)" },
-	continuity: { value: "<auto|off>", help: "off: let the engine render every prompt anew (default auto)" },
-	"logprobs-mode": { value: "<mode>", help: `what its logprobs are of: ${LogprobsMode.options.join(", ")}` },
+	continuity: {
+		value: "<auto|off>",
+		choices: CONTINUITIES,
+		help: "off: let the engine render every prompt anew (default auto)",
+	},
+	"logprobs-mode": {
+		value: "<mode>",
+		choices: LogprobsMode.options,
+		help: `what its logprobs are of: ${LogprobsMode.options.join(", ")}`,
+	},
 	"weight-version": { value: "<name>", help: "which weights the endpoint serves, for export --weights" },
 	"api-key-env": { value: "<variable>", help: "the environment variable that holds the key" },
 };
@@ -74,9 +91,8 @@ export function toEndpointSpec(
 
 /** What was said of the sampling; the rest is neutral. */
 export function toSampling(args: Arguments): Sampling {
-	const [text, continuity] = [args.text("temperature"), args.text("continuity")];
-	if (continuity !== undefined && continuity !== "auto" && continuity !== "off")
-		throw new UsageError(`--continuity is auto or off, not "${continuity}".`, "bad_option");
+	const text = args.text("temperature");
+	const continuity = args.choice("continuity", CONTINUITIES);
 	const topLogprobs = args.whole("top-logprobs", { least: 0, most: 20 });
 	if (text === undefined) return Sampling.parse({ continuity, topLogprobs });
 	const temperature = text.trim() === "" ? Number.NaN : Number(text);

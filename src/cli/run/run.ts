@@ -31,6 +31,8 @@ import { openServerWorkplace } from "./server-workplace.ts";
 import { submitAll } from "./submit-all.ts";
 import { openLocalWorkplace, type Workplace } from "./workplace.ts";
 
+const DRIVERS = ["serve", "run"] as const;
+
 export const run: Command = {
 	name: "run",
 	operands: "<task|folder>…",
@@ -44,10 +46,10 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 			value: "<number>",
 			help: `rollouts at a time (default: the ${availableParallelism()} cores)`,
 		},
-		sandbox: { value: "<backend>", help: SandboxBackend.options.join(", ") },
+		sandbox: { value: "<backend>", choices: SandboxBackend.options, help: SandboxBackend.options.join(", ") },
 		host: { value: "<name>", help: "with --sandbox ssh: a machine of paddock host list" },
-		driver: { value: "<driver>", help: "how OpenCode is driven: serve (default), run" },
-		mode: { value: "<mode>", help: Mode.options.join(" (default), ") },
+		driver: { value: "<driver>", choices: DRIVERS, help: "how OpenCode is driven: serve (default), run" },
+		mode: { value: "<mode>", choices: Mode.options, help: Mode.options.join(" (default), ") },
 		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
 		label: { value: "<name=value,…>", help: "labels for these rollouts, to find them by" },
 		json: { help: "one JSON object per rollout on stdout, and nothing else there" },
@@ -109,7 +111,7 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 	const options = {
 		sandbox: toSandbox(args) ?? config.sandbox,
 		mode: args.choice("mode", Mode.options) ?? "transparent_proxy",
-		driver: args.choice("driver", ["serve", "run"] as const) ?? "serve",
+		driver: args.choice("driver", DRIVERS) ?? "serve",
 		timeoutS: args.seconds("timeout"),
 		sampling: toSampling(args),
 		labels: toLabels(args.text("label")),

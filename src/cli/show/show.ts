@@ -4,8 +4,9 @@ import type { Paddock } from "../../paddock.ts";
 import type { Command } from "../command.ts";
 import { openHere, warnOn } from "../open-here.ts";
 import { printLine } from "../shell.ts";
-import { paintFor } from "../terminal/style.ts";
+import { oneLine, paintFor } from "../terminal/style.ts";
 import { callsPart, filesPart, headPart, type Part, resultsPart, toCallRow } from "./parts.ts";
+import { readSoFar } from "./so-far.ts";
 import { transcriptPart } from "./transcript.ts";
 
 export const show: Command = {
@@ -67,11 +68,14 @@ async function readParts(paddock: Paddock, id: string, full: boolean): Promise<P
 	const transcript = await paddock.messages(id);
 	const calls: string[][] = [];
 	for await (const call of paddock.calls(id)) calls.push(toCallRow(call));
+	const done = rollout.summary ?? (await readSoFar(paddock, id));
+	const now = "now" in done && done.now !== null ? [`  ${oneLine(done.now)}`] : [];
 	return [
 		headPart(rollout, certificate),
-		resultsPart("Setup", rollout.summary?.setup ?? []),
+		{ title: "Running now", lines: now },
+		resultsPart("Setup", done.setup),
 		transcriptPart(transcript?.messages ?? [], transcript?.note ?? null, { full }),
-		resultsPart("Verification, in a clean box", rollout.summary?.verify ?? []),
+		resultsPart("Verification, in a clean box", done.verify),
 		callsPart(calls),
 		filesPart(rollout),
 	].filter((part) => part.lines.length > 0);

@@ -44,7 +44,7 @@ export class SqliteDatabase implements Database {
 		this.#database = new DatabaseSync(file);
 		try {
 			configure(this.#database);
-			prepare(this.#database);
+			prepare(this.#database, file);
 		} catch (error) {
 			this.#database.close();
 			throw error;

@@ -122,13 +122,13 @@ export function configure(database: DatabaseSync): void {
 }
 
 /** Makes the tables of a new file. Several processes may do this at once: the write lock lets one through. */
-export function prepare(database: DatabaseSync): void {
+export function prepare(database: DatabaseSync, file: string): void {
 	if (versionOf(database) === SCHEMA_VERSION) return;
 	database.exec("BEGIN IMMEDIATE");
 	try {
 		const version = versionOf(database);
 		if (version === 0) database.exec(`${SCHEMA} PRAGMA user_version = ${SCHEMA_VERSION}`);
-		else requireVersion(version, "The store below PADDOCK_HOME");
+		else requireVersion(version, `The store in ${file}`);
 		database.exec("COMMIT");
 	} catch (error) {
 		if (database.isTransaction) database.exec("ROLLBACK");

@@ -1,4 +1,4 @@
-import type { Task } from "../model/task.ts";
+import type { Task } from "./task.ts";
 
 /** Words after which a shell still expects a command. */
 const PREFIXES = /^(then|do|else|elif|if|while|until|!|time|exec|env|nohup|command|run-untrusted|\w+=\S*)$/;
