@@ -53,6 +53,12 @@ async function runSome(): Promise<void> {
 		sampling: { topLogprobs: 5 },
 		n: 4,
 	});
+	const { id: chat } = await client.converse({
+		endpoint: policy("noop"),
+		text: "Which of these functions has the bug, and how would you test it?",
+	});
+	for await (const event of client.conversationEvents(chat)) if (event.type === "turn-end") break;
+	await client.closeConversation(chat);
 	for (const id of [...rolloutIds, ...rollouts.map((row) => row.id)]) {
 		const { taskId, outcome, reward } = await client.wait(id);
 		say(`  ${taskId}: ${outcome}, ${reward}`);
@@ -129,6 +135,7 @@ async function photographAll(): Promise<void> {
 	stack.defer(() => browser.close());
 	const { items } = await client.list({ task_id: "fix-failing-test", model: "oracle", limit: 1 });
 	const groups = await client.groups({ limit: 20 });
+	const chats = await client.conversations({ limit: 1 });
 	const group = groups.items.find(({ n }) => n > 1)!;
 	const batch = (await client.batches({ limit: 1 })).items[0]!;
 	const rollout = `/rollouts/${items[0]!.id}`;
@@ -140,11 +147,14 @@ async function photographAll(): Promise<void> {
 		rollout,
 		tokens: `${rollout}?tab=tokens`,
 		files: `${rollout}?tab=files`,
+		calls: `${rollout}?tab=calls`,
 		groups: "/groups",
 		group: `/groups/${group.id}`,
 		compare: `/compare?a=${batch.id}`,
 		launch: "/launch",
 		machine: "/machine",
+		chats: "/chat",
+		chat: `/chat/${chats.items[0]!.id}`,
 	});
 }
 

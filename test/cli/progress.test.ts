@@ -46,6 +46,18 @@ test("a row follows the event log from the queue to the reward", () => {
 	expect(elapsedS(row, 99_000)).toBe(3);
 });
 
+test("a row says which command of setup or verify runs, for as long as it runs", () => {
+	const result = { cmd: "true", exitCode: 0, stdout: "", stderr: "", durationS: 1 };
+	const begun = play(
+		newRow("r1", "x"),
+		[0, start(1)],
+		[1, { type: "phase-start", phase: "setup" }],
+		[2, { type: "setup-start", step: 2, of: 5, cmd: "pip install x" }],
+	);
+	expect(begun.step).toBe("2/5: pip install x");
+	expect(play(begun, [3, { type: "setup-end", result }]).step).toBeNull();
+});
+
 test("a second attempt counts its own calls", () => {
 	const row = play(newRow("r1", "x"), [0, start(1)], [1, call(10, 10)], [2, start(2)], [3, call(7, 3)]);
 	expect(row).toMatchObject({ attempt: 2, calls: 1, promptTokens: 7, completionTokens: 3, startedAt: 2 });

@@ -3,9 +3,14 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, type TestContext, test } from "vitest";
 import { isNodeNewEnough } from "../../scripts/node24.mjs";
+import { loadConfig } from "../../src/config.ts";
+import { RolloutRequest } from "../../src/model/request.ts";
 import { RolloutResult } from "../../src/model/result.ts";
+import { openPaddock } from "../../src/paddock.ts";
 import { boxesOf, remainsOf } from "../fixtures/evidence.ts";
+import { policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
+import { task } from "../fixtures/script.ts";
 import { Paddock } from "./paddock.ts";
 
 const FIZZBUZZ = "examples/tasks/fizzbuzz";
@@ -162,3 +167,18 @@ async function processesWith(text: string): Promise<string[]> {
 	}
 	return found;
 }
+
+test("a run says what an earlier one left unfinished, and how to go on with it", {
+	timeout: LONG,
+}, async (context) => {
+	requireSandbox(context);
+	await using paddock = await Paddock.open();
+	const config = loadConfig({ PADDOCK_HOME: join(paddock.home, "data") }, paddock.home);
+	{
+		await using left = await openPaddock(config);
+		await left.submit(RolloutRequest.parse({ task: task(), endpoint: policy("noop") }), { n: 1 });
+	}
+	const { code, stderr } = await paddock.run(["run", FIZZBUZZ, "--policy", "noop"]);
+	expect(code).toBe(0);
+	expect(stderr).toMatch(/1 rollout from before is unfinished.*paddock worker.*paddock abort --unfinished/);
+});

@@ -7,6 +7,7 @@ import { test as base, describe, expect } from "vitest";
 import { createMcpServer } from "../../src/mcp/server.ts";
 import { runStdio } from "../../src/mcp/stdio.ts";
 import { RolloutResult } from "../../src/model/result.ts";
+import { finalizeRollout } from "../../src/tools/finalize-rollout.ts";
 import { startRollout } from "../../src/tools/start-rollout.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";
@@ -205,6 +206,18 @@ test("finalize of an unknown id has the full shape, with an error", async ({ cli
 		proxy_turns: [],
 		error: "no rollout has this id",
 	});
+});
+
+test("finalize of a rollout that is not over in time has the full shape, exit code -1, and loses nothing", async () => {
+	await using paddock = await openIdlePaddock();
+	const { signal } = new AbortController();
+	const options = { signal, whenAbandoned: () => "detach" as const, door: "mcp" as const };
+	const { rollout_id } = await startRollout(paddock).run(task, options);
+	const given = { rollout_id, wait_s: 0.05 };
+	const result = RolloutResult.parse(await finalizeRollout(paddock).run(given, options));
+	expect(result).toMatchObject({ rollout_id, exit_code: -1, reward: null, outcome: null });
+	expect(result.error).toContain("not finished");
+	expect(await paddock.row(String(rollout_id))).toMatchObject({ status: "queued" });
 });
 
 test("a result can be asked to be small, and keeps its shape", async ({ client }) => {

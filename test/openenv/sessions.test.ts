@@ -1,4 +1,5 @@
 import { describe, expect } from "vitest";
+import { patienceFor } from "../../src/openenv/environment.ts";
 import { EnvironmentPool } from "../../src/openenv/pool.ts";
 import { serveDoors } from "./doors.ts";
 import { callFrame, hanging, task, test } from "./fixtures.ts";
@@ -204,4 +205,10 @@ describe("a client that asks without listening", () => {
 		for (let id = 0; id <= 256; id += 1) rpc.send({ jsonrpc: "2.0", id, method: "tools/call", params });
 		expect(await rpc.next()).toMatchObject({ id: 256, error: { code: -32000 } });
 	});
+});
+
+test("a step waits 900 s, as callers know it, and longer for an agent that may work longer", () => {
+	expect(patienceFor({ instruction: "x" })).toBe(900);
+	expect(patienceFor({ agent_timeout_s: 10 })).toBe(900);
+	expect(patienceFor({ agent_timeout_s: 3600 })).toBe(3900);
 });

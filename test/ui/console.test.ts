@@ -139,6 +139,10 @@ test("a group of four is compared side by side, and the list is filtered by its 
 	await page.keyboard.press("j");
 	await page.keyboard.press("Enter");
 	await page.waitForURL(new RegExp(`/rollouts/(${rollouts.map((row) => row.id).join("|")})`));
+	const first = page.url();
+	await page.getByRole("tab", { name: "Verify" }).waitFor();
+	await page.keyboard.press("]");
+	await page.waitForURL((url) => url.href !== first && url.pathname.includes("/rollouts/ro_"));
 	expect(tab.troubles).toEqual([]);
 });
 
@@ -155,6 +159,7 @@ test("no page has serious findings of accessibility, light or dark, wide or narr
 		"/compare",
 		"/launch",
 		"/machine",
+		"/chat",
 		`/groups/${groups.items[0]!.id}`,
 	].concat(
 		["verify", "files", "calls", "tokens", "events", "facts"].map((tab) => `/rollouts/${id}?tab=${tab}`),
@@ -168,4 +173,32 @@ test("no page has serious findings of accessibility, light or dark, wide or narr
 		}
 		expect(tab.troubles).toEqual([]);
 	}
+});
+
+test("a chat is begun, asks by a card that keys answer, answers twice, and is closed and opened again", async (context) => {
+	requireBrowser(context);
+	await using model = await openScriptedModel([
+		bash("echo one > one.txt"),
+		say("I wrote one."),
+		say("And that was two."),
+	]);
+	await using tab = await visit(browser, web("/chat"));
+	const { page } = tab;
+	await page.getByLabel("Say something to a new agent").fill("Write one.");
+	await page.getByLabel("Endpoint").selectOption("an address …");
+	await page.getByLabel("Base URL").fill(model.endpoint.baseUrl);
+	await page.getByLabel("Model name").fill(model.endpoint.model);
+	await page.getByLabel("API key").fill(model.endpoint.apiKey);
+	await page.getByRole("button", { name: "Begin" }).click();
+	await page.getByRole("button", { name: "Allow once" }).waitFor(waiting);
+	await page.locator("h1").click();
+	await page.keyboard.press("a");
+	await page.getByText("I wrote one.").waitFor(waiting);
+	await page.getByLabel("Say something to the agent").fill("Two?");
+	await page.getByLabel("Say something to the agent").press("Enter");
+	await page.getByText("And that was two.").waitFor(waiting);
+	expect(await transcriptOf(page)).toMatch(/Write one\..*I wrote one\..*Two\?.*And that was two\./s);
+	await page.getByRole("button", { name: "Close" }).click();
+	await page.getByRole("button", { name: "Open again" }).waitFor(waiting);
+	expect(tab.troubles).toEqual([]);
 });
