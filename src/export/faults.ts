@@ -1,13 +1,11 @@
-import type { ModelCall } from "../model/call.ts";
+import { isLogprob, type ModelCall } from "../model/call.ts";
 import { isNeutral, SAMPLING_NAMES, type SamplingName } from "../model/sampling.ts";
 
 /** What keeps a complete call from being trained on. */
 export interface Fault {
-	kind: "ids" | "logprobs" | "usage" | "sentinels" | "sampling" | "constraint" | "mode";
+	kind: "contradiction" | "ids" | "logprobs" | "usage" | "sentinels" | "sampling" | "constraint" | "mode";
 	sentence: string;
 }
-
-const SENTINEL = -9999;
 
 /** Further fields worth showing with a sample. */
 const OTHER_SAMPLING = ["seed", "max_tokens", "max_completion_tokens"];
@@ -36,9 +34,10 @@ export function samplingOf(call: ModelCall): Record<string, unknown> {
 
 export function faultsOf(call: ModelCall, logprobsMode: string | undefined): Fault[] {
 	const sampled = call.completionIds.length > 0 || (call.usage?.completionTokens ?? 1) > 0;
-	if (!sampled) return [];
+	if (!sampled && !hasSpoken(call)) return [];
 	const faults: Fault[] = [];
 	const fault = (kind: Fault["kind"], sentence: string | null) => sentence && faults.push({ kind, sentence });
+	fault("contradiction", call.contradictions?.[0] ?? null);
 	fault("ids", idsFault(call));
 	fault("logprobs", logprobsFault(call));
 	fault("usage", usageFault(call));
@@ -47,6 +46,12 @@ export function faultsOf(call: ModelCall, logprobsMode: string | undefined): Fau
 	fault("constraint", constraintFault(call));
 	fault("mode", modeFault(call, logprobsMode));
 	return faults;
+}
+
+/** Words that an engine billed nothing for are sampled all the same: the agent has acted on them. */
+function hasSpoken({ response: { message } }: ModelCall): boolean {
+	const { role: _, ...said } = message ?? {};
+	return Object.values(said).some((value) => (Array.isArray(value) ? value.length > 0 : Boolean(value)));
 }
 
 function idsFault(call: ModelCall): string | null {
@@ -76,7 +81,7 @@ function usageFault({ usage, promptIds, completionIds }: ModelCall): string | nu
 function sentinelFault({ logprobs, invalidTokens }: ModelCall): string | null {
 	const wrong = new Set(invalidTokens);
 	logprobs.forEach((logprob, position) => {
-		if (!Number.isFinite(logprob) || logprob <= SENTINEL) wrong.add(position);
+		if (!isLogprob(logprob)) wrong.add(position);
 	});
 	if (wrong.size === 0) return null;
 	const first = [...wrong].reduce((least, position) => Math.min(least, position));

@@ -75,6 +75,7 @@ export function toModelCall(draft: CallDraft, ending: CallEnding, now: number): 
 		upstreamStatus: draft.upstreamStatus,
 		error: ending.error,
 		continuity: draft.continuity,
+		...(answer?.contradictions?.size ? { contradictions: [...answer.contradictions] } : {}),
 		losses: [...draft.losses, ...(answer?.losses ?? []), ...(ending.complete ? tokenLosses(draft) : [])],
 	};
 }
@@ -92,7 +93,7 @@ function tokenLosses({ answer, dialect, protocol, captures }: CallDraft): string
 	const { ids, logprobs, promptIds } = answer.tokens;
 	if (!protocol.carriesTokens) return ["no token ids over this protocol"];
 	const losses: string[] = [];
-	const sampled = answer.usage?.completionTokens ?? answer.pieces;
+	const sampled = Math.max(answer.usage?.completionTokens ?? 0, answer.pieces);
 	if (sampled === 0) return losses;
 	if (DIALECTS[dialect].ids && ids.length === 0) losses.push("token ids missing");
 	if (DIALECTS[dialect].ids && promptIds.length === 0) losses.push("prompt token ids missing");

@@ -82,6 +82,10 @@ export const ModelCall = z
 		upstreamStatus: z.int().nullable(),
 		error: z.object({ code: z.string(), message: z.string() }).nullable(),
 		losses: z.array(z.string()).describe("What the engine refused or left out, e.g. rejected flags"),
+		contradictions: z
+			.array(z.string())
+			.optional()
+			.describe("What in the engine's answer does not fit together; nothing of it can be trained on"),
 		continuity: Continuity.optional().describe("Absent where nothing is stitched"),
 		logprobsMode: z
 			.string()
@@ -96,6 +100,15 @@ export const ModelCall = z
 	})
 	.meta({ id: "ModelCall" });
 export type ModelCall = z.infer<typeof ModelCall>;
+
+/** What engines report for "no logprob": a real one is never that low. */
+export const NO_LOGPROB = -9999;
+/** The logarithm of a probability, but for what an engine's floats are off by. */
+const MAX_LOGPROB = 1e-5;
+
+export function isLogprob(value: unknown): value is number {
+	return typeof value === "number" && value > NO_LOGPROB && value <= MAX_LOGPROB;
+}
 
 /** What the event log and progress displays say of a finished call. */
 export const CallSummary = z

@@ -31,34 +31,36 @@ const logprobsOf = (tokens: Token[]): JsonObject => ({
 	})),
 });
 
+export type Chunk = JsonObject & { choices: JsonObject[] };
+
+/** One token as vLLM sends it. */
+export const tokenChunk = (token: Token, finishReason: string | null = null): Chunk => ({
+	...head,
+	choices: [
+		{
+			index: 0,
+			delta: { content: token[1] },
+			logprobs: logprobsOf([token]),
+			finish_reason: finishReason,
+			token_ids: [token[0]],
+		},
+	],
+});
+
+/** The prompt, each token, the usage: all but the end of the stream. */
+export const vllmChunks = (tokens: Token[] = HELLO): Chunk[] => [
+	{
+		...head,
+		choices: [{ index: 0, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }],
+		prompt_token_ids: PROMPT_IDS,
+	},
+	...tokens.map((token, at) => tokenChunk(token, at === tokens.length - 1 ? "stop" : null)),
+	{ ...head, choices: [], usage: usageOf(tokens) },
+];
+
 /** Streams as each kind of engine writes them. */
 export const streams = {
-	vllm: (tokens: Token[] = HELLO): string =>
-		[
-			sse({
-				...head,
-				choices: [
-					{ index: 0, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null },
-				],
-				prompt_token_ids: PROMPT_IDS,
-			}),
-			...tokens.map((token, at) =>
-				sse({
-					...head,
-					choices: [
-						{
-							index: 0,
-							delta: { content: token[1] },
-							logprobs: logprobsOf([token]),
-							finish_reason: at === tokens.length - 1 ? "stop" : null,
-							token_ids: [token[0]],
-						},
-					],
-				}),
-			),
-			sse({ ...head, choices: [], usage: usageOf(tokens) }),
-			sse("[DONE]"),
-		].join(""),
+	vllm: (tokens: Token[] = HELLO): string => [...vllmChunks(tokens), "[DONE]"].map(sse).join(""),
 	openai: (tokens: Token[] = HELLO): string =>
 		[
 			sse({

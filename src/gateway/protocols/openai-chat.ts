@@ -19,7 +19,7 @@ import {
 	toText,
 } from "./protocol.ts";
 import { type SseEvent, toSse } from "./sse.ts";
-import { TokenColumns } from "./tokens.ts";
+import { isSame, TokenColumns } from "./tokens.ts";
 
 const MAX_VERSION = 200;
 const DONE = "data: [DONE]\n\n";
@@ -49,7 +49,8 @@ class ChatAnswer implements EngineAnswer {
 	readonly #message = new ChatMessage();
 	readonly tokens = new TokenColumns();
 	readonly losses: string[] = [];
-	#id = "chatcmpl-paddock";
+	readonly contradictions = new Set<string>();
+	#id: string | null = null;
 	isEnded = false;
 	#sentUsage = false;
 	finishReason: string | null = null;
@@ -78,7 +79,7 @@ class ChatAnswer implements EngineAnswer {
 		}
 		const { value: chunk, isRepaired } = parseEventData(event.data);
 		this.#readCommon(chunk);
-		const choice = toArray(chunk.choices).find((entry) => isObject(entry) && toCount(entry.index) === 0);
+		const choice = this.#onlyChoice(chunk);
 		if (isObject(choice)) this.#readChoice(choice);
 		const isUsageOnly = this.#readUsage(chunk) && !isObject(choice);
 		if (isUsageOnly && this.#hidden.usage) return { forward: null, last: true };
@@ -97,6 +98,7 @@ class ChatAnswer implements EngineAnswer {
 		const tail: string[] = [];
 		if (this.finishReason === null) {
 			this.losses.push("finish_reason missing");
+			this.contradictions.add(NO_END);
 			this.finishReason = this.#message.hasToolCalls ? "tool_calls" : "stop";
 			tail.push(toSse(JSON.stringify(this.#chunk({ delta: {}, finish_reason: this.finishReason }))));
 		}
@@ -109,7 +111,7 @@ class ChatAnswer implements EngineAnswer {
 	takeWhole(body: JsonObject): JsonObject {
 		this.#readCommon(body);
 		this.#readUsage(body);
-		const choice = toArray(body.choices)[0];
+		const choice = this.#onlyChoice(body);
 		if (!isObject(choice) || !isObject(choice.message))
 			throw new UpstreamFault("provider_malformed", "the model endpoint's answer holds no choice");
 		this.#readChoice({ ...choice, delta: choice.message });
@@ -142,22 +144,40 @@ class ChatAnswer implements EngineAnswer {
 
 	#readCommon(chunk: JsonObject): void {
 		if (chunk.error !== undefined && chunk.error !== null) throw faultOfErrorEvent(chunk.error);
-		if (this.model === null) {
-			this.model = toText(chunk.model);
-			this.#id = toText(chunk.id) ?? this.#id;
-		}
+		const [id, model] = [toText(chunk.id), toText(chunk.model)];
+		if (isOther(this.#id, id) || isOther(this.model, model)) this.contradictions.add(SEVERAL_ANSWERS);
+		this.#id ??= id;
+		this.model ??= model;
 		// vLLM says it on the last chunk, others on every one.
 		this.engine ??= toText(chunk.system_fingerprint);
-		if (Array.isArray(chunk.prompt_token_ids)) this.tokens.promptIds = chunk.prompt_token_ids as number[];
+		this.#readPrompt(chunk);
+	}
+
+	#readPrompt({ prompt_token_ids: ids }: JsonObject): void {
+		if (Array.isArray(ids) && !this.tokens.setPrompt(ids)) this.contradictions.add(TWO_PROMPTS);
+	}
+
+	/** One was asked for. Of several, the first is the agent's, and none is trained on. */
+	#onlyChoice({ choices }: JsonObject): JsonObject | undefined {
+		const given = toArray(choices).filter(isObject);
+		const first = given.find(({ index }) => toCount(index) === 0);
+		if (given.length > (first ? 1 : 0)) this.contradictions.add(SEVERAL_ANSWERS);
+		return first;
 	}
 
 	#readChoice(choice: JsonObject): void {
 		const meta = isObject(choice.meta_info) ? choice.meta_info : {};
-		if (Array.isArray(choice.prompt_token_ids)) this.tokens.promptIds = choice.prompt_token_ids as number[];
+		const before = this.tokens.ids.length + this.tokens.logprobs.length + this.#message.pieces;
+		this.#readPrompt(choice);
 		const logprobs = isObject(choice.logprobs) ? choice.logprobs.content : entriesOfMeta(meta);
-		this.tokens.add(choice.token_ids ?? choice.response_token_ids ?? idsOfMeta(meta), logprobs);
+		const [ids, idsBesideLogprobs] = [choice.token_ids ?? choice.response_token_ids, idsOfMeta(meta)];
+		if (Array.isArray(ids) && idsBesideLogprobs.length > 0 && !isSame(ids, idsBesideLogprobs))
+			this.contradictions.add(OTHER_IDS);
+		this.tokens.add(ids ?? idsBesideLogprobs, logprobs);
 		this.#readWeights(choice, meta);
 		if (isObject(choice.delta)) this.#message.add(choice.delta);
+		const after = this.tokens.ids.length + this.tokens.logprobs.length + this.#message.pieces;
+		if (this.finishReason !== null && after > before) this.contradictions.add(WENT_ON);
 		const finishReason = toText(choice.finish_reason);
 		// Not an end the model chose; an agent that gets it as one goes round in circles.
 		if (finishReason === "abort" || finishReason === "error")
@@ -192,7 +212,7 @@ class ChatAnswer implements EngineAnswer {
 
 	#chunk(choice: JsonObject): JsonObject {
 		return {
-			id: this.#id,
+			id: this.#id ?? "chatcmpl-paddock",
 			object: "chat.completion.chunk",
 			created: Math.floor(Date.now() / 1000),
 			model: this.model,
@@ -209,6 +229,16 @@ class ChatAnswer implements EngineAnswer {
 		const usage = { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion };
 		return [toSse(JSON.stringify({ ...this.#chunk({}), choices: [], usage }))];
 	}
+}
+
+const SEVERAL_ANSWERS = "the engine sent pieces of several answers";
+const TWO_PROMPTS = "the engine named two prompts";
+const OTHER_IDS = "the engine sent ids that differ from those beside their logprobs";
+const WENT_ON = "the engine went on after its end";
+const NO_END = "the engine gave no finish reason";
+
+function isOther(known: string | null, said: string | null): boolean {
+	return known !== null && said !== null && said !== known;
 }
 
 const ID_FIELDS = ["token_ids", "response_token_ids", "prompt_token_ids", "meta_info"] as const;

@@ -41,6 +41,8 @@ export interface EngineAnswer {
 	readonly weightVersions?: readonly string[];
 	readonly tokens: TokenColumns;
 	readonly losses: string[];
+	/** What in it does not fit together: its tokens may be anybody's. */
+	readonly contradictions?: ReadonlySet<string>;
 	/** Pieces of text seen, a lower bound of the tokens when the engine reports none. */
 	readonly pieces: number;
 }
@@ -93,5 +95,5 @@ export function toText(value: unknown): string | null {
 }
 
 export function toCount(value: unknown): number {
-	return typeof value === "number" && Number.isFinite(value) ? Math.max(0, Math.trunc(value)) : 0;
+	return Number.isInteger(value) ? Math.max(0, value as number) : 0;
 }

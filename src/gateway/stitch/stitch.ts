@@ -4,6 +4,7 @@ import { DIALECTS } from "../engines/dialect.ts";
 import { type Engine, MAX_DISHONOURED } from "../engines/engine.ts";
 import type { TapOptions } from "../gateway.ts";
 import { type JsonObject, toArray } from "../protocols/protocol.ts";
+import { isSame } from "../protocols/tokens.ts";
 import type { UpstreamFault } from "../upstream/fault.ts";
 import { Renderer } from "./renderer.ts";
 import { type Stitched, Stitcher } from "./stitcher.ts";
@@ -90,8 +91,4 @@ export class Seam {
 
 function sessionOf(draft: CallDraft): string {
 	return draft.origin.sessionId ?? "";
-}
-
-function isSame(one: readonly number[], other: readonly number[]): boolean {
-	return one.length === other.length && one.every((id, at) => id === other[at]);
 }
