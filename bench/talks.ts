@@ -4,40 +4,62 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { cpus, loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { type Client, createClient } from "../src/client/client.ts";
-import type { LiveText } from "../src/model/live-text.ts";
+import { createClient } from "../src/client/client.ts";
 import { freePort, startDaemon } from "../test/fixtures/daemon.ts";
 import { startPostgres } from "../test/fixtures/postgres.ts";
-import { answerTo, openPacedModel } from "./talks/model.ts";
+import { openPacedModel } from "./talks/model.ts";
+import { type Said, talkAtOnce } from "./talks/person.ts";
+import type { Heard } from "./talks/socket.ts";
 
 const TALKS = Number(process.env.PADDOCK_BENCH_TALKS ?? 32);
 const TURNS = 3;
 const PIECES = 40;
 const PIECE_EVERY_MS = 50;
 const HOST = fileURLToPath(new URL("talks/host.ts", import.meta.url));
-const now = () => performance.timeOrigin + performance.now();
 
-/** Conversations at once: is every answer right, and how much later than its worker does a caller have it? */
+type Model = Awaited<ReturnType<typeof openPacedModel>>;
+
+/** Conversations at once: is every answer right, and how much later does a caller have what Paddock read from the agent? */
 export async function benchTalks(print: (text: string) => void): Promise<void> {
-	await using model = await openPacedModel(PIECES, PIECE_EVERY_MS);
 	print(
-		`${TALKS} conversations at once with the real agent, ${TURNS} turns each, ${PIECES} pieces of text a turn, one every ${PIECE_EVERY_MS} ms, from a scripted model. ${cpus().length} cores.`,
+		`${TALKS} conversations at once with the real agent, ${TURNS} turns each, ${PIECES} pieces of text a turn, one every ${PIECE_EVERY_MS} ms, from a scripted model. ${cpus().length} cores. Delays in ms: median, p99.`,
 	);
 	print("");
 	print(
-		"| where | right answers | pieces | delay of text, ms: median, p99 | delay of stored events, ms: median | load |",
+		"| where | right answers | pieces of text | Paddock: text | Paddock: stored events | agent: text | agent: stored events | load |",
 	);
-	print("|---|---|---|---|---|---|");
-	print(await measure("one process, embedded store", model.baseUrl, null));
+	print("|---|---|---|---|---|---|---|---|");
+	print(await measure("one process, embedded store", null));
 	await using postgres = await startPostgres();
-	print(await measure("server and worker apart, PostgreSQL", model.baseUrl, postgres.url));
+	print(await measure("server and worker apart, PostgreSQL", postgres.url));
 	print("");
 	print(
-		"Delay of text: from the worker hearing a piece of the agent until a caller of the server has it. Of stored events: from the end of a text by the agent's own clock until a caller has its event, the agent's part included.",
+		"Paddock: from the moment its worker has read an event from the socket of the agent's server until a caller of the HTTP server has it. Agent: what passed before that: for text since the model wrote it (gateway and OpenCode), for stored events since the end that OpenCode notes in them.",
 	);
 }
 
-async function measure(where: string, baseUrl: string, databaseUrl: string | null): Promise<string> {
+async function measure(where: string, databaseUrl: string | null): Promise<string> {
+	await using model = await openPacedModel(PIECES, PIECE_EVERY_MS);
+	const { said, heard, load } = await talkAll(model, databaseUrl);
+	const right = said.reduce((sum, each) => sum + each.right, 0);
+	if (right !== TALKS * TURNS)
+		throw new Error(`${where}: only ${right} of ${TALKS * TURNS} answers were right`);
+	const textAt = new Map(heard.texts.map(([key, at]) => [key, at]));
+	const texts = said.flatMap(({ pieces }) => pieces.flatMap((piece) => delaysOf(piece, textAt)));
+	const heardAt = new Map(heard.events.map(([key, at]) => [key, at]));
+	const stored = said.flatMap(({ events }) => events.map(({ partId, at }) => at - heardAt.get(partId)!));
+	const written = heard.texts.map(([, at, text]) => at - model.wroteAt.get(text)!);
+	const ended = heard.events.map(([, at, agentAt]) => at - agentAt);
+	const delays = [texts, stored, written, ended].map(
+		(values) => `${quantile(values, 0.5)}, ${quantile(values, 0.99)}`,
+	);
+	return `| ${where} | ${right} of ${TALKS * TURNS} | ${texts.length} | ${delays.join(" | ")} | ${load.toFixed(1)} |`;
+}
+
+async function talkAll(
+	model: Model,
+	databaseUrl: string | null,
+): Promise<{ said: Said[]; heard: Heard; load: number }> {
 	const home = await mkdtemp(join(tmpdir(), "paddock-talks-"));
 	const port = await freePort();
 	const env: Record<string, string> = {
@@ -51,80 +73,28 @@ async function measure(where: string, baseUrl: string, databaseUrl: string | nul
 	const host = fork(HOST, [databaseUrl === null ? String(port) : "0", String(TALKS)], {
 		env: { ...process.env, ...env },
 	});
+	stack.defer(() => void host.kill());
 	await once(host, "message");
 	const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
-	const talks = await Promise.all(Array.from({ length: TALKS }, (_, index) => talk(client, baseUrl, index)));
+	const said = await talkAtOnce(client, model.baseUrl, { talks: TALKS, turns: TURNS, pieces: PIECES });
 	const load = loadavg()[0]!;
 	host.send("over");
-	const [{ heard }] = (await once(host, "message")) as [{ heard: [string, number][] }];
+	const [heard] = (await once(host, "message")) as [Heard];
 	if (host.exitCode === null) await once(host, "exit");
-	const heardAt = new Map(heard);
-	const texts = talks.flatMap(({ seen }) => seen.flatMap((piece) => delaysOf(piece, heardAt)));
-	const stored = talks.flatMap((each) => each.stored);
-	const right = talks.reduce((sum, each) => sum + each.right, 0);
-	if (right !== TALKS * TURNS)
-		throw new Error(`${where}: only ${right} of ${TALKS * TURNS} answers were right`);
-	return `| ${where} | ${right} of ${TALKS * TURNS} | ${texts.length} | ${at(texts, 0.5)}, ${at(texts, 0.99)} | ${at(stored, 0.5)} | ${load.toFixed(1)} |`;
-}
-
-interface Seen {
-	id: string;
-	text: LiveText;
-	at: number;
-}
-
-/** One person's side: says something, reads along, says the next. */
-async function talk(client: Client, baseUrl: string, index: number) {
-	const { id } = await client.converse({
-		endpoint: { type: "url", baseUrl, model: "paced", dialect: "plain" },
-	});
-	const seen: Seen[] = [];
-	const stored: number[] = [];
-	const read = new Map<string, string>();
-	let right = 0;
-	let turn = 0;
-	const question = () => `talk${index}-turn${turn}`;
-	const onText = (text: LiveText) => {
-		seen.push({ id, text, at: now() });
-		read.set(text.partId, (read.get(text.partId) ?? "").slice(0, text.offset) + text.text);
-	};
-	await client.say(id, question());
-	for await (const event of client.conversationEvents(id, { onText, giveUpAfterMs: 600_000 })) {
-		if (event.type === "conversation-end") throw new Error(`it ended: ${JSON.stringify(event)}`);
-		if (event.type === "agent-event") {
-			const part = event.properties.part as {
-				id: string;
-				type: string;
-				text?: string;
-				time?: { end?: number };
-			};
-			if (part?.type === "text" && part.time?.end !== undefined) {
-				stored.push(now() - part.time.end);
-				// What was seen while it was written is what is stored.
-				if (read.get(part.id) !== part.text) throw new Error(`${id}: the text seen is not the text stored`);
-			}
-		}
-		if (event.type !== "turn-end") continue;
-		if (event.text === answerTo(question(), PIECES)) right += 1;
-		turn += 1;
-		if (turn === TURNS) break;
-		await client.say(id, question());
-	}
-	await client.closeConversation(id);
-	return { seen, stored, right };
+	return { said, heard, load };
 }
 
 /** A piece may hold several that the worker heard one by one. */
-function delaysOf({ id, text, at: seenAt }: Seen, heardAt: ReadonlyMap<string, number>): number[] {
+function delaysOf({ text, at }: Said["pieces"][number], heardAt: ReadonlyMap<string, number>): number[] {
 	const delays: number[] = [];
 	for (let offset = text.offset; offset < text.offset + text.text.length; offset += 1) {
-		const heard = heardAt.get(`${id} ${text.partId} ${offset}`);
-		if (heard !== undefined) delays.push(seenAt - heard);
+		const heard = heardAt.get(`${text.partId} ${offset}`);
+		if (heard !== undefined) delays.push(at - heard);
 	}
 	return delays;
 }
 
-function at(values: number[], fraction: number): string {
-	const sorted = values.toSorted((a, b) => a - b);
+function quantile(values: number[], fraction: number): string {
+	const sorted = values.filter((value) => !Number.isNaN(value)).toSorted((a, b) => a - b);
 	return (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * fraction))] ?? Number.NaN).toFixed(1);
 }

@@ -11,8 +11,9 @@ export function answerTo(question: string, pieces: number): string {
 		.trimEnd();
 }
 
-/** Streams its answer piece by piece, at the pace of a large model. */
+/** Streams its answer piece by piece, at the pace of a large model; remembers when it wrote which. */
 export async function openPacedModel(pieces: number, everyMs: number) {
+	const wroteAt = new Map<string, number>();
 	const server = createServer(async (request, response) => {
 		if (request.method === "GET") return void response.end(JSON.stringify({ data: [{ id: "paced" }] }));
 		const body = JSON.parse(await text(request)) as {
@@ -32,6 +33,7 @@ export async function openPacedModel(pieces: number, everyMs: number) {
 				`data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", model: "paced", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`,
 			);
 		for (const piece of answer.split(/(?<= )/)) {
+			wroteAt.set(piece, performance.timeOrigin + performance.now());
 			send({ role: "assistant", content: piece });
 			await delay(everyMs);
 		}
@@ -41,6 +43,7 @@ export async function openPacedModel(pieces: number, everyMs: number) {
 	server.listen(0, "127.0.0.1");
 	await once(server, "listening");
 	return {
+		wroteAt,
 		baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
 		async [Symbol.asyncDispose]() {
 			server.closeAllConnections();
