@@ -20,6 +20,7 @@ const { env } = process;
 const note = (name, text) => appendFileSync(join(__dirname, name), text + "\\n");
 note("starts", String(process.pid));
 note("environment", JSON.stringify(env));
+if (env.FAKE_EXIT === "silently") process.exit(3);
 if (env.FAKE_EXIT) { console.error("it cannot start: " + env.OPENCODE_SERVER_PASSWORD); process.exit(3); }
 if (env.FAKE_STUBBORN) process.on("SIGTERM", () => note("terms", "TERM"));
 const isOurs = (request) => env.FAKE_OPEN || request.headers.authorization === "Basic " + Buffer.from("opencode:" + env.OPENCODE_SERVER_PASSWORD).toString("base64");

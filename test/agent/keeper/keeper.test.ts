@@ -99,6 +99,26 @@ describe("a start", () => {
 		expect((await readdir("/proc/self/fd")).length).toBeLessThanOrEqual(before.length);
 	});
 
+	test("that listens and never answers fails when time is up, however long a probe would wait", async () => {
+		await using place = await openPlace({ times: { readyMs: 1_500, probeMs: 3_600_000 } });
+		await writeFile(join(place.folder, "silent"), "");
+		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({
+			code: "agent_boot_timeout",
+			message: expect.stringContaining("listened but did not answer"),
+		});
+		expect((await place.note("requests")).length).toBeGreaterThan(0);
+		const [pid] = await place.starts();
+		await expect.poll(() => existsSync(`/proc/${pid}`)).toBe(false);
+	});
+
+	test("that ends without a word says that plainly", async () => {
+		await using place = await openPlace({ env: { FAKE_EXIT: "silently" } });
+		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({
+			code: "agent_boot_failed",
+			message: expect.stringMatching(/it said nothing|exit code 3/),
+		});
+	});
+
 	test("of a program that is not there says so", async () => {
 		await using place = await openPlace({ binary: "/nowhere/opencode" });
 		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({ code: "agent_binary_missing" });

@@ -1,7 +1,10 @@
+import type { IncomingMessage } from "node:http";
+import { PassThrough } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import type { ConversationEvent } from "../../../src/agent/agent.ts";
 import { openServeConversation } from "../../../src/agent/serve/attach.ts";
+import { keepListening } from "../../../src/agent/serve/feed.ts";
 import { FrameReader } from "../../../src/agent/serve/frames.ts";
 import { SERVE_TIMES, type ServeTimes } from "../../../src/agent/serve/times.ts";
 import { type FakeApi, frame, openFakeApi, refuse } from "../../fakes/opencode-api.ts";
@@ -74,6 +77,43 @@ describe("the event stream", () => {
 	test("one that falls silent is dead", async () => {
 		await using stage = await openStage({ times: { idleMs: 100 } });
 		await stage.until(() => stage.api.state.connections >= 3);
+	});
+
+	test("heartbeats keep it alive, for as long as they come", async () => {
+		vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+		try {
+			const stream = Object.assign(new PassThrough(), { statusCode: 200 }) as unknown as IncomingMessage;
+			const lost = Promise.withResolvers<string>();
+			const heard: string[] = [];
+			const stop = new AbortController();
+			const open = async (signal: AbortSignal) => {
+				signal.addEventListener("abort", () => stream.destroy());
+				return stream;
+			};
+			const listener = {
+				onConnected: () => {},
+				onEvent: ({ type }: { type: string }) => void heard.push(type),
+				onNoise: () => {},
+				onLost: lost.resolve,
+			};
+			const sleep = () => new Promise<void>(() => {});
+			const times = { connectMs: 10_000, idleMs: 35_000, reconnectMs: [200], sleep };
+			void keepListening(open, listener, times, 1_000, stop.signal);
+			for (let beat = 1; beat <= 12; beat += 1) {
+				// What follows a heartbeat shows that it was read.
+				const next = { payload: { type: `after-${beat}`, properties: {} } };
+				(stream as unknown as PassThrough).write(
+					`${frame({ payload: { type: "server.heartbeat", properties: {} } })}${frame(next)}`,
+				);
+				while (!heard.includes(`after-${beat}`)) await new Promise(setImmediate);
+				await vi.advanceTimersByTimeAsync(30_000);
+			}
+			expect(stream.destroyed).toBe(false);
+			await vi.advanceTimersByTimeAsync(6_000);
+			expect(await lost.promise).toBe("it fell silent");
+		} finally {
+			vi.useRealTimers();
+		}
 	});
 
 	test("a refused password ends the conversation, once", async () => {
@@ -220,6 +260,60 @@ describe("a turn", () => {
 	});
 });
 
+test("only an assistant that says something is a message: none for people's own words, none for a tool alone", async () => {
+	await using stage = await openStage();
+	const { api, talk } = stage;
+	const id = await talk.send("Go");
+	stage.busy();
+	api.tell("message.updated", { info: { id, sessionID: "ses_root", role: "user", time: { created: 1 } } });
+	api.tell("message.part.updated", {
+		part: { id: "prt_u", sessionID: "ses_root", messageID: id, type: "text", text: "Go" },
+	});
+	stage.assistant("msg_a", id, "tool-calls", { text: "" });
+	stage.assistant("msg_b", id, "stop", { text: "Done." });
+	stage.status("idle");
+	await talk.settled();
+	const messages = stage.seen.flatMap((event) => (event.type === "message" ? [event.message.text] : []));
+	expect(messages).toEqual(["Done."]);
+});
+
+describe("an interrupt", () => {
+	test("of an agent that has nothing to do asks nothing of it, and none of a closed one", async () => {
+		await using stage = await openStage();
+		await stage.talk.interrupt();
+		expect(stage.api.posts("/abort")).toEqual([]);
+		await stage.talk.finish();
+		await expect(stage.talk.interrupt()).rejects.toMatchObject({ code: "conversation_closed" });
+	});
+
+	test("twice at once is one abort", async () => {
+		await using stage = await openStage();
+		await stage.talk.send("Go");
+		stage.busy();
+		stage.api.answer("POST /session/ses_root/abort", () => {
+			stage.status("idle");
+			return "default";
+		});
+		await Promise.all([stage.talk.interrupt(), stage.talk.interrupt()]);
+		expect(stage.api.posts("/abort")).toHaveLength(1);
+		expect(stage.turns()).toMatchObject([{ ended: "interrupted" }]);
+	});
+
+	test("that the server refuses is an error of its own, and the turn goes on", async () => {
+		await using stage = await openStage();
+		const { api, talk } = stage;
+		const id = await talk.send("Go");
+		stage.busy();
+		await stage.until(() => talk.status.type === "busy");
+		api.answer("POST /session/ses_root/abort", refuse(500));
+		await expect(talk.interrupt()).rejects.toMatchObject({ boundary: "agent", code: "agent_api_error" });
+		stage.assistant("msg_a", id, "stop", { text: "Done." });
+		stage.status("idle");
+		await talk.settled();
+		expect(stage.turns()).toMatchObject([{ ended: "answered", text: "Done." }]);
+	});
+});
+
 describe("a send", () => {
 	test("posts message, part and model, and no model when there is none", async () => {
 		await using stage = await openStage();
@@ -324,6 +418,41 @@ describe("an ask", () => {
 		const replies = stage.api.posts("/reply").map(({ body }) => body as { message?: string });
 		expect(replies.every(({ message }) => typeof message === "string" && message !== "")).toBe(true);
 		expect(signals.every((signal) => signal.aborted)).toBe(true);
+	});
+
+	test("goes to who took over the deciding, and what was asked before stays with who was asked", async () => {
+		await using stage = await openStage();
+		stage.busy();
+		const asked: string[] = [];
+		const first = Promise.withResolvers<void>();
+		stage.talk.decideWith(async ({ id }) => {
+			asked.push(`first ${id}`);
+			await first.promise;
+			return { behavior: "allow", by: "first" };
+		});
+		stage.ask("per_1");
+		await stage.until(() => asked.length === 1);
+		stage.talk.decideWith(async ({ id }) => {
+			asked.push(`second ${id}`);
+			return { behavior: "allow", by: "second" };
+		});
+		stage.ask("per_2");
+		await stage.until(() => stage.ends().length === 1);
+		first.resolve();
+		await stage.until(() => stage.ends().length === 2);
+		expect(asked).toEqual(["first per_1", "second per_2"]);
+		expect(stage.ends().map(({ by }) => by)).toEqual(["second", "first"]);
+	});
+
+	test("that the server no longer knows was answered elsewhere", async () => {
+		await using stage = await openStage();
+		stage.busy();
+		stage.api.answer("POST /permission/per_1/reply", refuse(404));
+		using _decide = stage.talk.decideWith(async () => ({ behavior: "allow", by: "test" }));
+		stage.ask("per_1");
+		await stage.until(() => stage.ends().length === 1);
+		expect(stage.ends()).toMatchObject([{ by: "elsewhere" }]);
+		expect(stage.api.posts("/reply")).toHaveLength(1);
 	});
 
 	test("that somebody else answers first is let go", async () => {
