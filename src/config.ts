@@ -18,6 +18,8 @@ export interface Config {
 	/** How often a worker asks providers whether their credentials are good; null means only when told to. */
 	verifyHours: number | null;
 	concurrency: number;
+	/** Conversations that a worker keeps open at once, beside its rollouts. */
+	conversations: number;
 	sandbox: SandboxName;
 	/** Warm boxes kept ready. */
 	pool: number;
@@ -39,6 +41,9 @@ export interface Config {
 	env: Record<string, string | undefined>;
 }
 
+/** An agent that waits takes some 400 MB and next to no time: more than cores, fewer than would fill a small machine. */
+const CONVERSATIONS = 8;
+
 const Variables = z.object({
 	PADDOCK_HOME: z.string().optional(),
 	PADDOCK_TOKEN: z.string().min(1).optional(),
@@ -50,6 +55,7 @@ const Variables = z.object({
 		.regex(/^(https?:\/\/|\/)/, "a program's full path, or a URL")
 		.optional(),
 	PADDOCK_CONCURRENCY: z.coerce.number().int().min(1).max(10_000).optional(),
+	PADDOCK_CONVERSATIONS: z.coerce.number().int().min(0).max(10_000).optional(),
 	PADDOCK_SANDBOX: SandboxName.optional(),
 	PADDOCK_POOL: z.coerce.number().int().min(0).max(1000).optional(),
 	PADDOCK_QUEUE_LIMIT: z.coerce.number().int().min(1).max(10_000_000).optional(),
@@ -82,6 +88,7 @@ export function loadConfig(environment: NodeJS.ProcessEnv = process.env, directo
 		masterKeyFile: variables.PADDOCK_MASTER_KEY_FILE ?? null,
 		verifyHours: variables.PADDOCK_VERIFY_HOURS ?? null,
 		concurrency: variables.PADDOCK_CONCURRENCY ?? availableParallelism(),
+		conversations: variables.PADDOCK_CONVERSATIONS ?? CONVERSATIONS,
 		sandbox: variables.PADDOCK_SANDBOX ?? "local",
 		pool: variables.PADDOCK_POOL ?? 0,
 		queueLimit: variables.PADDOCK_QUEUE_LIMIT ?? 10_000,

@@ -81,6 +81,7 @@ export function openMachine(options: MachineOptions): Machine {
 				refresher: options.refresher,
 				boxes,
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
+				turnSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				maxTraceBytes: config.maxTraceMb * 1024 * 1024,
 				verify,
 				backend,

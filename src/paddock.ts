@@ -74,13 +74,13 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...keeping(store, verify),
 		...placing(new Hosts(config.home)),
 		...keepingAgents(host),
-		async work({ capacity = config.concurrency } = {}) {
+		async work({ capacity = config.concurrency, conversations = config.conversations } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);
 			if (config.verifyHours !== null)
 				owned.use(verifyRegularly(store.credentials, verify, { hours: config.verifyHours, warn }));
 			// Closed without being drained, it still hands its rollouts back before their boxes and the gateway go.
-			return owned.use(await queue.work({ workerId, capacity, handle }));
+			return owned.use(await queue.work({ workerId, capacity, conversations, handle }));
 		},
 		workers: () => queue.workers(),
 		endpoints: () => listEndpoints(config.env),

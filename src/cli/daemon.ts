@@ -12,6 +12,7 @@ export const GRACE_MS = 30_000;
 
 export const DAEMON_OPTIONS = {
 	concurrency: { value: "<number>", help: "rollouts at a time (default: the number of cores)" },
+	conversations: { value: "<number>", help: "conversations open at a time, beside them (default 8)" },
 	log: { value: "<level>", choices: LOG_LEVELS, help: `${LOG_LEVELS.join(", ")} (default warn)` },
 };
 
@@ -28,10 +29,11 @@ export interface Daemon extends AsyncDisposable {
 export async function openDaemon(args: Arguments, shell: Shell): Promise<Daemon> {
 	const loaded = loadConfig(shell.env, shell.directory);
 	const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? loaded.concurrency;
+	const conversations = args.whole("conversations", { least: 0, most: 10_000 }) ?? loaded.conversations;
 	const level = args.choice("log", LOG_LEVELS) ?? "warn";
 	const host = args.text("host") ?? "127.0.0.1";
 	const port = args.whole("port", { least: 0, most: 65_535 });
-	const config = { ...loaded, concurrency };
+	const config = { ...loaded, concurrency, conversations };
 	const log = createLog({ level, secrets: secretsOf(config.env) });
 	const { Metrics, openTelemetry } = await import("../server/serve.ts");
 	await using stack = new AsyncDisposableStack();

@@ -28,6 +28,15 @@ type Waiting = (decision: PermissionDecision | QuestionDecision) => void;
 const LATE = "Nobody decided in time, so this was not permitted. Go on without it.";
 const NOT_ALLOWED = "This is not permitted here. Go on without it.";
 
+export interface AttendantOptions {
+	/** What was said already, as its senders call it. */
+	heard?: Iterable<string> | undefined;
+	/** Where not the agent but somebody behind it chooses the model. */
+	setModel?: ((model: string) => void) | undefined;
+	/** Around each message: may have it wait for its turn. */
+	sending?: (<T>(send: () => Promise<T>) => Promise<T>) | undefined;
+}
+
 /**
  * Stands beside a live agent: answers what it asks (by rule, by policy, or with what a person said), and passes on what people say.
  * Every decision goes on the record with who made it.
@@ -37,26 +46,22 @@ export class Attendant {
 	readonly #emit: (event: EventBody) => void;
 	readonly #rules: PermissionRule[];
 	readonly #waiting = new Map<string, { ask: Ask; decide: Waiting }>();
-	/** What was said already, as its senders call it. */
 	readonly #heard: Set<string>;
-	/** Where not the agent but somebody behind it chooses the model. */
-	readonly #setModel: ((model: string) => void) | undefined;
+	readonly #setModel: AttendantOptions["setModel"];
+	readonly #sending: NonNullable<AttendantOptions["sending"]>;
 	readonly #begun = Promise.withResolvers<void>();
 	readonly #listeners = new Set<() => void>();
 	#conversation: Conversation | null = null;
 	/** What people said is obeyed one by one. Never rejects. */
 	#obeying: Promise<void> = Promise.resolve();
 
-	constructor(
-		policy: AttendantPolicy,
-		emit: (event: EventBody) => void,
-		options: { heard?: Iterable<string> | undefined; setModel?: ((model: string) => void) | undefined } = {},
-	) {
+	constructor(policy: AttendantPolicy, emit: (event: EventBody) => void, options: AttendantOptions = {}) {
 		this.#policy = policy;
 		this.#emit = emit;
 		this.#rules = [...policy.rules];
 		this.#heard = new Set(options.heard);
 		this.#setModel = options.setModel;
+		this.#sending = options.sending ?? ((send) => send());
 	}
 
 	/** Before the first prompt, so that no ask has to wait for it. */
@@ -170,7 +175,7 @@ export class Attendant {
 		const { text } = command;
 		const id = command.type === "send" ? command.id : undefined;
 		if (text === undefined || (id !== undefined && this.#heard.has(id))) return;
-		const messageId = await conversation.send(text);
+		const messageId = await this.#sending(() => conversation.send(text));
 		if (id !== undefined) this.#heard.add(id);
 		this.#emit({ type: "message-sent", text, by, messageId, ...(id === undefined ? {} : { id }) });
 	}

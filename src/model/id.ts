@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-const CONVERSATION = "cnv";
+export const CONVERSATION = "cnv";
 
 /** Rollouts and conversations are stored, queued and hosted alike; their ids tell them apart. */
 export type Kind = "rollout" | "conversation";

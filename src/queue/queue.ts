@@ -1,3 +1,8 @@
+import type { Kind } from "../model/id.ts";
+
+/** How many of each kind a worker can still take. Each kind has its own: what sits idle in one keeps nothing of the other waiting. */
+export type Room = Record<Kind, number>;
+
 /** A unit of work handed to a worker. The handler must be idempotent: a job can start twice. */
 export interface Job {
 	rolloutId: string;
@@ -11,12 +16,19 @@ export interface WorkerInfo {
 	id: string;
 	host: string;
 	pid: number;
+	/** Rollouts at once, and how many run. */
 	capacity: number;
 	running: number;
+	/** Conversations at once, and how many are open. */
+	maxConversations: number;
+	conversations: number;
 	draining: boolean;
 	startedAt: number;
 	seenAt: number;
 }
+
+/** What a worker says of itself. */
+export type WorkerState = Omit<WorkerInfo, "host" | "pid" | "seenAt">;
 
 export type JobEnd = "done" | "retry";
 
@@ -24,19 +36,25 @@ export type JobEnd = "done" | "retry";
 export interface Queue extends AsyncDisposable {
 	/** Called after the store has the rollouts; safe to repeat. */
 	enqueue(jobs: { rolloutId: string; priority: number }[]): Promise<void>;
-	/** Starts taking work, `capacity` at a time. Rollouts whose worker vanished come back by themselves. */
-	work(options: {
-		workerId: string;
-		capacity: number;
-		handle: (job: Job) => Promise<JobEnd>;
-	}): Promise<Worker>;
+	/** Starts taking work. Rollouts whose worker vanished come back by themselves. */
+	work(options: WorkOptions): Promise<Worker>;
 	/** Removes what waits; what runs is the store's and the worker's to stop. */
 	cancel(rolloutIds: string[]): Promise<void>;
 	depth(): Promise<number>;
 	workers(): Promise<WorkerInfo[]>;
 }
 
+export interface WorkOptions {
+	workerId: string;
+	/** Rollouts at a time. */
+	capacity: number;
+	/** Conversations at a time, beside them; none unless given. */
+	conversations?: number | undefined;
+	handle: (job: Job) => Promise<JobEnd>;
+}
+
 export interface Worker extends AsyncDisposable {
+	/** Rollouts and conversations. */
 	readonly running: number;
 	/** Takes nothing new; resolves when what runs has ended, or hands it back after `graceMs`. */
 	drain(graceMs: number): Promise<void>;

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Job, JobEnd, Worker } from "./queue.ts";
+import { type Kind, kindOf } from "../model/id.ts";
+import type { Job, JobEnd, Room, Worker, WorkerState, WorkOptions } from "./queue.ts";
 
 /** Work that was taken and must be brought back. */
 export interface Claim {
@@ -11,19 +12,13 @@ export type ClaimEnd = "done" | "back" | "handedBack";
 
 /** Where a worker gets its work from and brings it back to. */
 export interface WorkSource<C extends Claim> {
-	take(atMost: number): Promise<C[]>;
+	take(room: Room): Promise<C[]>;
 	ended(claim: C, end: ClaimEnd): Promise<void>;
 	/** `running` or `draining` changed. */
 	changed(): void;
 	left(): Promise<void>;
 	/** A handler threw (the job comes back), or the source itself failed (it is asked again). */
 	threw(error: unknown, rolloutId: string | null): void;
-}
-
-export interface WorkOptions {
-	workerId: string;
-	capacity: number;
-	handle: (job: Job) => Promise<JobEnd>;
 }
 
 /** After this a handler that ignores its signal is left to itself; the store's attempts fence it off. */
@@ -42,8 +37,8 @@ interface Running<C> {
 /** Takes as much as it has room for, runs it, brings it back. */
 export class TakingWorker<C extends Claim> implements Worker {
 	readonly id: string;
-	readonly capacity: number;
-	readonly startedAt = Date.now();
+	readonly #capacity: Room;
+	readonly #startedAt = Date.now();
 	readonly #handle: (job: Job) => Promise<JobEnd>;
 	readonly #source: WorkSource<C>;
 	readonly #running = new Map<string, Running<C>>();
@@ -55,13 +50,30 @@ export class TakingWorker<C extends Claim> implements Worker {
 
 	constructor(options: WorkOptions, source: WorkSource<C>) {
 		this.id = options.workerId;
-		this.capacity = options.capacity;
+		this.#capacity = { rollout: options.capacity, conversation: options.conversations ?? 0 };
 		this.#handle = options.handle;
 		this.#source = source;
 	}
 
 	get running(): number {
 		return this.#running.size;
+	}
+
+	get room(): Room {
+		const left = (kind: Kind) => Math.max(0, this.#capacity[kind] - this.#runningOf(kind));
+		return { rollout: left("rollout"), conversation: left("conversation") };
+	}
+
+	get state(): WorkerState {
+		return {
+			id: this.id,
+			capacity: this.#capacity.rollout,
+			running: this.#runningOf("rollout"),
+			maxConversations: this.#capacity.conversation,
+			conversations: this.#runningOf("conversation"),
+			draining: this.draining,
+			startedAt: this.#startedAt,
+		};
 	}
 
 	get draining(): boolean {
@@ -104,8 +116,8 @@ export class TakingWorker<C extends Claim> implements Worker {
 	}
 
 	async #takeOnce(): Promise<void> {
-		const room = this.capacity - this.running;
-		if (room <= 0) return;
+		const { room } = this;
+		if (isFull(room)) return;
 		const claims = await this.#source.take(room);
 		// Each for itself: one that cannot be brought back must not leave the others taken and never started.
 		for (const claim of claims) {
@@ -183,9 +195,17 @@ export class TakingWorker<C extends Claim> implements Worker {
 		await this.#source.left();
 	}
 
+	#runningOf(kind: Kind): number {
+		return [...this.#running.keys()].filter((rolloutId) => kindOf(rolloutId) === kind).length;
+	}
+
 	#ends(): Promise<void>[] {
 		return [...this.#running.values()].map(({ ended }) => ended);
 	}
+}
+
+export function isFull({ rollout, conversation }: Room): boolean {
+	return rollout === 0 && conversation === 0;
 }
 
 async function settledWithin(promises: Promise<void>[], timeoutMs: number): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Conversation } from "../agent/agent.ts";
-import { Attendant, type AttendantPolicy } from "../conversation/attendant.ts";
+import { Attendant, type AttendantOptions, type AttendantPolicy } from "../conversation/attendant.ts";
 import { isTelling } from "../conversation/telling.ts";
 import { messageOf } from "../errors.ts";
 import type { Command } from "../model/command.ts";
@@ -22,7 +22,7 @@ export function attend(
 	transcript: Transcript,
 	deps: Deps,
 	record: RolloutRecord,
-	options: { heard?: Iterable<string>; first?: Command | undefined; setModel?: (model: string) => void } = {},
+	options: AttendantOptions & { first?: Command | undefined } = {},
 ): { attendant: Attendant } & Disposable {
 	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
 	const tell = (event: EventBody) => {

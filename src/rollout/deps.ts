@@ -21,8 +21,10 @@ export interface Deps {
 	verify: Verify;
 	/** Refreshes the logins that rollouts hold. */
 	refresher: Refresher;
-	/** At most so many agents work against one endpoint at a time. */
+	/** At most so many rollouts work against one endpoint at a time. */
 	endpointSlots: Turnstiles;
+	/** And as many turns of conversations: neither keeps the other waiting. */
+	turnSlots: Turnstiles;
 	/** The most that the trace of one rollout may take on disk. */
 	maxTraceBytes: number;
 	backend(name: string): Promise<Backend>;

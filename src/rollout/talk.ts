@@ -19,6 +19,7 @@ import type { Past } from "./recall.ts";
 import type { RolloutRecord } from "./record.ts";
 import { giveState, packState, takeState } from "./state.ts";
 import { Transcript } from "./transcript.ts";
+import { TurnSlot } from "./turn-slot.ts";
 import { Turns } from "./turns.ts";
 
 /** How a conversation ended, here; null when it goes on elsewhere. */
@@ -51,7 +52,7 @@ export async function talk(
 	const signal = AbortSignal.any([signals.close, signals.leave]);
 	const onWait = () => record.note("every credential that it may use is in use: it waits for one");
 	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
-	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
+	using slot = new TurnSlot(() => deps.turnSlots.enter(cast.endpoint.baseUrl, signal));
 	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);
 	void halt.halted.then(() => tap.revoke());
 	using _leave = halt.on(signals.leave, { type: "aborted" });
@@ -72,11 +73,12 @@ export async function talk(
 		heard: past.heard,
 		// An agent in a box knows one model; the gateway knows which one that is.
 		setModel: (model) => tap.setModel(model),
+		sending: (send) => slot.during(send),
 		first: terms.opening && { type: "send", id: OPENING, ...terms.opening },
 	});
 	using turns = new Turns(conversation, transcript, record);
 	if (past.model !== null) tap.setModel(past.model);
-	await sayAgain(conversation, past, record);
+	await sayAgain(conversation, slot, past, record);
 	record.phase("agent");
 	attending.attendant.begun();
 	const deliverables = new Deliverables(rollout, ready.box, deps.store, record, past.delivered);
@@ -87,7 +89,7 @@ export async function talk(
 		await deliverables.look();
 		await keepState(rollout, ready, conversation, deps, record);
 	};
-	const end = await takeTurns(conversation, turns, attending.attendant, terms, halt, signals, keep);
+	const end = await takeTurns(conversation, slot, turns, attending.attendant, terms, halt, signals, keep);
 	await keepEvidence(rollout, ready, conversation, transcript, record);
 	return end;
 }
@@ -118,9 +120,15 @@ async function restore(
 }
 
 /** What the worker before this one was told, and its agent took to the grave. */
-async function sayAgain(conversation: Conversation, past: Past, record: RolloutRecord): Promise<void> {
+async function sayAgain(
+	conversation: Conversation,
+	slot: TurnSlot,
+	past: Past,
+	record: RolloutRecord,
+): Promise<void> {
 	for (const { text, by, messageId, id } of past.unheard) {
-		await conversation.send(text, { ids: { messageId, partId: `prt_${messageId.slice(4)}` } });
+		const ids = { messageId, partId: `prt_${messageId.slice(4)}` };
+		await slot.during(() => conversation.send(text, { ids }));
 		record.emit({
 			type: "message-sent",
 			text,
@@ -134,6 +142,7 @@ async function sayAgain(conversation: Conversation, past: Past, record: RolloutR
 
 async function takeTurns(
 	conversation: Conversation,
+	slot: TurnSlot,
 	turns: Turns,
 	attendant: Attendant,
 	{ idleS }: ConversationTerms,
@@ -162,6 +171,7 @@ async function takeTurns(
 		if (end !== null && (end.closed === null || end.failure !== null)) return end;
 		if (end !== null) await interrupt(conversation);
 		await turns.quiet();
+		if (!conversation.pending) slot.settled();
 		if (turns.told > seen.kept) {
 			seen.kept = turns.told;
 			await attendant.undisturbed(keep);

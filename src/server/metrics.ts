@@ -80,6 +80,12 @@ export class Metrics {
 			gauge("paddock_worker_capacity", "Rollouts all workers can run at once", [
 				[{}, sum((w) => w.capacity)],
 			]),
+			gauge("paddock_worker_conversation_capacity", "Conversations all workers can keep open at once", [
+				[{}, sum((w) => w.maxConversations)],
+			]),
+			gauge("paddock_worker_conversations", "Conversations all workers have open", [
+				[{}, sum((w) => w.conversations)],
+			]),
 			gauge("paddock_worker_running", "Rollouts all workers run now", [[{}, sum((w) => w.running)]]),
 			gauge("process_resident_memory_bytes", "Memory of this process", [[{}, process.memoryUsage.rss()]]),
 			...[this.#ended, this.#failed, this.#tokens, this.#callErrors, this.#requests, this.#leaked].map(

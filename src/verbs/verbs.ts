@@ -288,7 +288,12 @@ export interface AgentKeeping {
 /** Who runs agents, and with what. */
 export interface Machinery {
 	/** Starts taking work on this machine. */
-	work(options?: { capacity?: number | undefined }): Promise<Worker>;
+	work(options?: {
+		/** Rollouts at a time. */
+		capacity?: number | undefined;
+		/** Conversations at a time, beside them. */
+		conversations?: number | undefined;
+	}): Promise<Worker>;
 	workers(): Promise<WorkerInfo[]>;
 	/** A trainer's word on which weights an endpoint serves from now on, for the rollouts that this process runs. */
 	setWeights(endpoint: string, version: string): void;

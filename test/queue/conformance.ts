@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { describe, expect, test, vi } from "vitest";
 import { newId } from "../../src/model/id.ts";
+import { submitTalk } from "../store/conformance-conversations.ts";
 import { finish, hold, type OpenFixture, runAll, startChild, submitted } from "./fixture.ts";
 
 export function queueConformance(name: string, openFixture: OpenFixture): void {
@@ -40,6 +41,70 @@ export function queueConformance(name: string, openFixture: OpenFixture): void {
 			});
 			expect(most).toBe(3);
 			expect(log.toSorted()).toEqual(ids.toSorted());
+		});
+
+		test("idle conversations keep no rollout waiting, and rollouts no conversation", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const talks = [await submitTalk(fixture.store), await submitTalk(fixture.store)];
+			const late = await submitTalk(fixture.store);
+			const rollouts = await submitted(fixture.store, 3);
+			await queue.enqueue(talks.map((rolloutId) => ({ rolloutId, priority: 10 })));
+			await queue.enqueue([...rollouts, late].map((rolloutId) => ({ rolloutId, priority: 0 })));
+			const closing = Promise.withResolvers<void>();
+			const started = new Set<string>();
+			const done = Promise.withResolvers<void>();
+			const worker = await queue.work({
+				workerId: newId("wk"),
+				capacity: 1,
+				conversations: 2,
+				handle: async ({ rolloutId }) => {
+					started.add(rolloutId);
+					if (talks.includes(rolloutId)) await closing.promise;
+					await finish(fixture.store, rolloutId);
+					if (rolloutId === rollouts[2]) done.resolve();
+					return "done";
+				},
+			});
+			// All rollouts end although the room for conversations is taken; the conversation that has none waits.
+			await done.promise;
+			await expect.poll(() => started.has(talks[0]!) && started.has(talks[1]!)).toBe(true);
+			await expect
+				.poll(async () => (await queue.workers())[0])
+				.toMatchObject({
+					...{ capacity: 1, running: 0, maxConversations: 2, conversations: 2 },
+				});
+			expect(started.has(late)).toBe(false);
+			expect(await queue.depth()).toBe(1);
+			closing.resolve();
+			await expect.poll(() => started.has(late)).toBe(true);
+			await worker.drain(60_000);
+			expect(await queue.depth()).toBe(0);
+		});
+
+		test("a busy worker still opens conversations", async (context) => {
+			await using fixture = await openFixture(context);
+			await using queue = await fixture.open();
+			const [rollout] = (await submitted(fixture.store, 1)) as [string];
+			const held = hold(fixture.store);
+			await queue.enqueue([{ rolloutId: rollout, priority: 0 }]);
+			const talked = Promise.withResolvers<void>();
+			const worker = await queue.work({
+				workerId: newId("wk"),
+				capacity: 1,
+				conversations: 1,
+				handle: async (job) => {
+					if (job.rolloutId === rollout) return await held.handle(job);
+					await finish(fixture.store, job.rolloutId);
+					talked.resolve();
+					return "done";
+				},
+			});
+			await held.started;
+			await queue.enqueue([{ rolloutId: await submitTalk(fixture.store), priority: 0 }]);
+			await talked.promise;
+			held.release();
+			await worker.drain(60_000);
 		});
 
 		test("a job that came back lets others pass, and runs when its time has come", async (context) => {
@@ -157,6 +222,8 @@ export function queueConformance(name: string, openFixture: OpenFixture): void {
 					pid: process.pid,
 					capacity: 3,
 					running: 1,
+					maxConversations: 0,
+					conversations: 0,
 					draining: false,
 					startedAt: expect.any(Number),
 					seenAt: expect.any(Number),

@@ -57,6 +57,7 @@ export async function openStage(
 		refresher: stack.use(openRefresher({ type: "sqlite", home })),
 		maxTraceBytes: 1024 * 1024 * 1024,
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),
+		turnSlots: new Turnstiles(Number.POSITIVE_INFINITY),
 		env: {},
 		warn: () => {},
 	};

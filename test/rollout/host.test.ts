@@ -1,3 +1,6 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { expect, test } from "vitest";
 import { deliverableBlob } from "../../src/model/blob.ts";
 import { ConversationRequest, toRequest } from "../../src/model/conversation.ts";
@@ -5,6 +8,7 @@ import type { RolloutEvent } from "../../src/model/event.ts";
 import { newConversationId } from "../../src/model/id.ts";
 import type { StoredTerms } from "../../src/model/request.ts";
 import { handle } from "../../src/rollout/handle.ts";
+import { Turnstiles } from "../../src/rollout/turnstile.ts";
 import { openProcessBackend } from "../../src/sandbox/process/process.ts";
 import { follow } from "../../src/store/follow.ts";
 import { openStage, type Stage } from "./fixture.ts";
@@ -26,6 +30,30 @@ test("an open conversation takes turns until somebody closes it, and its end is 
 	const events = await all(stage, id);
 	expect(events.at(-1)).toMatchObject({ type: "conversation-end", reason: "asked", failure: null });
 	expect(await stage.store.conversation(id)).toMatchObject({ status: "closed", closed: "asked" });
+});
+
+test("an idle conversation takes no place at its endpoint, and rollouts take none of the conversations'", async () => {
+	await using stage = await openStage(talkingAgent(), backend);
+	const folder = await mkdtemp(join(tmpdir(), "paddock-gate-"));
+	const gate = join(folder, "open");
+	const deps = { ...stage.deps, turnSlots: new Turnstiles(1), endpointSlots: new Turnstiles(1) };
+	// A rollout that does not end has the only place for rollouts.
+	using _rollout = await deps.endpointSlots.enter(stage.deps.policies.baseUrl);
+	const narrow = { ...stage, deps };
+	const [idle, busy] = [await submit(stage), await submit(stage)];
+	const workers = [work(narrow, idle), work(narrow, busy)];
+	await say(stage, idle, "echo one");
+	await answered(stage, idle, "one");
+	await say(stage, busy, `until [ -e ${gate} ]; do sleep 0.05; done; echo two`);
+	await until(stage, busy, (event) => event.type === "message-sent");
+	// The place is taken: who speaks now waits for it, and is heard.
+	await say(stage, idle, "echo three");
+	await writeFile(gate, "");
+	await answered(stage, busy, "two");
+	await answered(stage, idle, "three");
+	for (const worker of workers) worker.leave();
+	await Promise.all(workers.map(({ end }) => end));
+	await rm(folder, { recursive: true });
 });
 
 test("what was said with the request is said first, and once, whoever hosts it", async () => {

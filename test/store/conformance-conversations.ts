@@ -97,7 +97,7 @@ export function conversationConformance(name: string, openFixture: OpenFixture):
 	});
 }
 
-async function submitTalk(store: Store): Promise<string> {
+export async function submitTalk(store: Store): Promise<string> {
 	const terms = { idleS: 60, lifetimeS: 60, deliverables: [], after: [], keyed: false };
 	const id = newConversationId();
 	await store.submit({ rollouts: [{ id, request: { ...request(), conversation: terms } }] });

@@ -53,8 +53,8 @@ export async function openLocalPartner(
 	// Whoever types here asks for themselves: there is no queue to protect, and no stranger to refuse.
 	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null };
 	const paddock = stack.use(await openHere(own, warn, options));
-	// A terminal that was cut off may have left the very conversation to go on with, and more.
-	stack.use(await paddock.work({ capacity: options.adopt ? 2 : 1 }));
+	// A terminal that was cut off may have left the very conversation to go on with, and more. Rollouts are not for a terminal.
+	stack.use(await paddock.work({ capacity: 0, conversations: options.adopt ? 2 : 1 }));
 	const by = userInfo().username;
 	const command = async (id: string, what: Parameters<typeof paddock.command>[1]) => {
 		if (!(await paddock.command(id, what))) throw closed();

@@ -52,7 +52,7 @@ export async function openLocalWorkplace(
 			}
 		},
 		async start() {
-			owned.use(await paddock.work({ capacity: config.concurrency }));
+			owned.use(await paddock.work({ capacity: config.concurrency, conversations: 0 }));
 		},
 		follow: (id) => paddock.follow(id),
 		result: (id) => paddock.result(id),

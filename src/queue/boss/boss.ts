@@ -3,9 +3,9 @@ import { messageOf, UsageError } from "../../errors.ts";
 import { checkSchema } from "../../store/postgres/connection.ts";
 import { reaching } from "../../store/postgres/outage.ts";
 import type { Store } from "../../store/store.ts";
-import type { Queue, Worker, WorkerInfo } from "../queue.ts";
+import type { Queue, Worker, WorkerInfo, WorkOptions } from "../queue.ts";
 import { eachUnfinished } from "../reconcile.ts";
-import { TakingWorker, type WorkOptions } from "../taking-worker.ts";
+import { TakingWorker } from "../taking-worker.ts";
 import { BossJobs } from "./jobs.ts";
 import { BossSession } from "./session.ts";
 import { type BossClaim, BossWorkers } from "./workers.ts";
@@ -108,7 +108,7 @@ class BossQueue implements Queue {
 
 	async work(options: WorkOptions): Promise<Worker> {
 		const worker: TakingWorker<BossClaim> = new TakingWorker(options, {
-			take: (atMost) => this.#jobs.take(atMost),
+			take: (room) => this.#jobs.take(room),
 			ended: (claim, end) => this.#jobs.bringBack(claim, end),
 			changed: () => this.#rows.saveSoon(worker, (error) => this.#onError(error, null)),
 			left: () => this.#left(worker),

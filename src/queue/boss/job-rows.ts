@@ -8,11 +8,11 @@ import type { BossClaim } from "./workers.ts";
  */
 export class BossJobRows {
 	readonly #table: string;
-	readonly #queue: string;
+	readonly #queues: string[];
 
-	constructor(schema: string, queue: string) {
+	constructor(schema: string, queues: string[]) {
 		this.#table = `${schema}.job`;
-		this.#queue = queue;
+		this.#queues = queues;
 	}
 
 	/** Which of these claims still stand: each fetch raises a job's count, so id and count name one claim. */
@@ -23,9 +23,9 @@ export class BossJobRows {
 	): Promise<C[]> {
 		const { rows }: { rows: { id: string; retry_count: number }[] } = await db.executeSql(
 			`SELECT id, retry_count FROM ${this.#table}
-			WHERE name = $1 AND id = ANY($2::uuid[]) AND state = 'active'
+			WHERE name = ANY($1) AND id = ANY($2::uuid[]) AND state = 'active'
 			${options.lock ? "ORDER BY id FOR UPDATE" : ""}`,
-			[this.#queue, claims.map((claim) => claim.jobId)],
+			[this.#queues, claims.map((claim) => claim.jobId)],
 		);
 		const counts = new Map(rows.map((row) => [row.id, row.retry_count]));
 		return claims.filter((claim) => counts.get(claim.jobId) === claim.retryCount);
@@ -33,8 +33,8 @@ export class BossJobRows {
 
 	async removeWaiting(db: Db, rolloutIds: string[]): Promise<void> {
 		await db.executeSql(
-			`DELETE FROM ${this.#table} WHERE name = $1 AND singleton_key = ANY($2) AND state < 'active'`,
-			[this.#queue, rolloutIds],
+			`DELETE FROM ${this.#table} WHERE name = ANY($1) AND singleton_key = ANY($2) AND state < 'active'`,
+			[this.#queues, rolloutIds],
 		);
 	}
 
@@ -42,8 +42,8 @@ export class BossJobRows {
 		const { rows }: { rows: { waiting: string; active: string }[] } = await db.executeSql(
 			`SELECT count(*) FILTER (WHERE state < 'active') AS waiting,
 				count(*) FILTER (WHERE state = 'active') AS active
-			FROM ${this.#table} WHERE name = $1 AND state <= 'active'`,
-			[this.#queue],
+			FROM ${this.#table} WHERE name = ANY($1) AND state <= 'active'`,
+			[this.#queues],
 		);
 		return { waiting: Number(rows[0]!.waiting), active: Number(rows[0]!.active) };
 	}

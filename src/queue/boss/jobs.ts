@@ -1,10 +1,12 @@
 import type { Db, PgBoss } from "pg-boss";
+import { type Kind, kindOf } from "../../model/id.ts";
+import type { Room } from "../queue.ts";
 import type { ClaimEnd } from "../taking-worker.ts";
 import { BossJobRows } from "./job-rows.ts";
 import type { BossSession } from "./session.ts";
 import type { BossClaim } from "./workers.ts";
 
-const QUEUE = "rollouts";
+const QUEUES: Record<Kind, string> = { rollout: "rollouts", conversation: "conversations" };
 const DEAD_LETTERS = "rollouts_dead";
 const DAY_S = 86_400;
 const LONGEST_WAIT_S = 60;
@@ -27,7 +29,7 @@ export class BossJobs {
 	constructor(boss: PgBoss, session: BossSession, schema: string, options: BossJobsOptions) {
 		this.#boss = boss;
 		this.#session = session;
-		this.#rows = new BossJobRows(schema, QUEUE);
+		this.#rows = new BossJobRows(schema, Object.values(QUEUES));
 		this.#channel = `${schema}_work`;
 		this.#options = options;
 	}
@@ -44,25 +46,30 @@ export class BossJobs {
 			deleteAfterSeconds: DAY_S,
 			deadLetter: DEAD_LETTERS,
 		};
-		// One job, waiting or running, for each key: enqueuing twice is harmless.
-		await this.#boss.createQueue(QUEUE, { policy: "exclusive", ...settings });
-		// One that was there already keeps what an earlier version thought right.
-		await this.#boss.updateQueue(QUEUE, settings);
+		for (const queue of Object.values(QUEUES)) {
+			// One job, waiting or running, for each key: enqueuing twice is harmless.
+			await this.#boss.createQueue(queue, { policy: "exclusive", ...settings });
+			// One that was there already keeps what an earlier version thought right.
+			await this.#boss.updateQueue(queue, settings);
+		}
 	}
 
 	async add(jobs: { rolloutId: string; priority: number }[]): Promise<void> {
 		if (jobs.length === 0) return;
-		await this.#boss.insert(
-			QUEUE,
-			jobs.map(({ rolloutId, priority }) => ({ data: { rolloutId }, singletonKey: rolloutId, priority })),
-		);
+		for (const [queue, own] of byQueue(jobs, ({ rolloutId }) => QUEUES[kindOf(rolloutId)]))
+			await this.#boss.insert(
+				queue,
+				own.map(({ rolloutId, priority }) => ({ data: { rolloutId }, singletonKey: rolloutId, priority })),
+			);
 		await this.#tell(this.#boss.getDb());
 	}
 
-	async take(atMost: number): Promise<BossClaim[]> {
+	async take(room: Room): Promise<BossClaim[]> {
 		const jobs = await this.#session.transact(async ({ db, number }) => {
-			const options = { batchSize: atMost, includeMetadata: true, db } as const;
-			const taken = await this.#boss.fetch<{ rolloutId: string }>(QUEUE, options);
+			const taken = [
+				...(await this.#fetch("conversation", room.conversation, db)),
+				...(await this.#fetch("rollout", room.rollout, db)),
+			];
 			await db.executeSql(
 				`INSERT INTO ${this.#session.claims} (job_id, retry_count, session)
 				SELECT id, retry_count, $3 FROM unnest($1::uuid[], $2::integer[]) AS taken (id, retry_count)
@@ -73,7 +80,9 @@ export class BossJobs {
 		});
 		// The database changes rows in no particular order.
 		jobs.sort((a, b) => b.priority - a.priority || a.createdOn.getTime() - b.createdOn.getTime());
-		return jobs.map(({ id, data, retryCount }) => ({ jobId: id, rolloutId: data.rolloutId, retryCount }));
+		return jobs.map(({ id, name, data, retryCount }) => ({
+			...{ jobId: id, queue: name, rolloutId: data.rolloutId, retryCount },
+		}));
 	}
 
 	/** A claim that was lost meanwhile is not ours to settle. */
@@ -100,7 +109,10 @@ export class BossJobs {
 				[dead],
 			);
 			const ids = (await this.#rows.held(db, rows, { lock: true })).map(({ jobId }) => jobId);
-			if (ids.length > 0) await this.#boss.fail(QUEUE, ids, { reason: "worker died" }, { db });
+			// Each queue takes its own of them.
+			if (ids.length > 0)
+				for (const queue of Object.values(QUEUES))
+					await this.#boss.fail(queue, ids, { reason: "worker died" }, { db });
 			await db.executeSql(`DELETE FROM ${this.#session.claims} WHERE session = ANY($1::integer[])`, [dead]);
 			await this.#tell(db);
 		});
@@ -110,12 +122,11 @@ export class BossJobs {
 	async beat(claims: BossClaim[]): Promise<BossClaim[]> {
 		if (claims.length === 0) return [];
 		const held = await this.#rows.held(this.#boss.getDb(), claims, { lock: false });
-		if (held.length > 0) {
+		for (const [queue, own] of byQueue(held, (claim) => claim.queue))
 			await this.#boss.touch(
-				QUEUE,
-				held.map((claim) => claim.jobId),
+				queue,
+				own.map((claim) => claim.jobId),
 			);
-		}
 		return claims.filter((claim) => !held.includes(claim));
 	}
 
@@ -132,18 +143,28 @@ export class BossJobs {
 		return this.#boss.getDb().listen?.(this.#channel, onWork, onWork);
 	}
 
-	async #settle({ jobId, retryCount }: BossClaim, end: ClaimEnd, db: Db): Promise<void> {
+	async #fetch(kind: Kind, batchSize: number, db: Db) {
+		if (batchSize === 0) return [];
+		const options = { batchSize, includeMetadata: true, db } as const;
+		return await this.#boss.fetch<{ rolloutId: string }>(QUEUES[kind], options);
+	}
+
+	async #settle({ jobId, queue, retryCount }: BossClaim, end: ClaimEnd, db: Db): Promise<void> {
 		if (end === "done") {
-			await this.#boss.complete(QUEUE, jobId, undefined, { db });
+			await this.#boss.complete(queue, jobId, undefined, { db });
 			return;
 		}
-		await this.#boss.fail(QUEUE, jobId, { reason: end }, { db });
+		await this.#boss.fail(queue, jobId, { reason: end }, { db });
 		if (end === "handedBack") return this.#tell(db);
 		const waitS = Math.min(this.#options.delayS * 2 ** retryCount, LONGEST_WAIT_S);
-		await this.#boss.update(QUEUE, undefined, { id: jobId, startAfter: waitS, db });
+		await this.#boss.update(queue, undefined, { id: jobId, startAfter: waitS, db });
 	}
 
 	async #tell(db: Db): Promise<void> {
 		await db.executeSql("SELECT pg_notify($1, '')", [this.#channel]);
 	}
+}
+
+function byQueue<T>(items: T[], queueOf: (item: T) => string): [queue: string, items: T[]][] {
+	return [...Map.groupBy(items, queueOf)];
 }

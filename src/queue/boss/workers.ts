@@ -1,14 +1,17 @@
 import { hostname } from "node:os";
 import type { PgBoss } from "pg-boss";
-import type { WorkerInfo } from "../queue.ts";
+import type { WorkerInfo, WorkerState } from "../queue.ts";
 import type { Claim } from "../taking-worker.ts";
 
 export interface BossClaim extends Claim {
+	/** As pg-boss calls it. */
+	queue: string;
 	jobId: string;
 	retryCount: number;
 }
 
-type Announcement = Pick<WorkerInfo, "id" | "capacity" | "running" | "draining" | "startedAt">;
+/** Asked for when it is saved: by then more may have changed. */
+type Announcement = { readonly state: WorkerState };
 
 const SILENT_S = 30;
 
@@ -34,40 +37,47 @@ export class BossWorkers {
 				running integer NOT NULL, draining boolean NOT NULL, started_at double precision NOT NULL,
 				seen_at timestamptz NOT NULL
 			);
+			ALTER TABLE ${this.#table}
+				ADD COLUMN IF NOT EXISTS max_conversations integer NOT NULL DEFAULT 0,
+				ADD COLUMN IF NOT EXISTS conversations integer NOT NULL DEFAULT 0;
 		`);
 	}
 
-	async save(
-		worker: Pick<WorkerInfo, "id" | "capacity" | "running" | "draining" | "startedAt">,
-	): Promise<void> {
+	async save({ state }: Announcement): Promise<void> {
 		await this.#boss.getDb().executeSql(
-			`INSERT INTO ${this.#table} (id, host, pid, capacity, running, draining, started_at, seen_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, now())
+			`INSERT INTO ${this.#table}
+				(id, host, pid, capacity, running, max_conversations, conversations, draining, started_at, seen_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, now())
 			ON CONFLICT (id) DO UPDATE SET host = excluded.host, pid = excluded.pid, capacity = excluded.capacity,
-				running = excluded.running, draining = excluded.draining, started_at = excluded.started_at, seen_at = now()`,
+				running = excluded.running, max_conversations = excluded.max_conversations,
+				conversations = excluded.conversations, draining = excluded.draining,
+				started_at = excluded.started_at, seen_at = now()`,
 			[
-				worker.id,
+				state.id,
 				hostname(),
 				process.pid,
-				worker.capacity,
-				worker.running,
-				worker.draining,
-				worker.startedAt,
+				state.capacity,
+				state.running,
+				state.maxConversations,
+				state.conversations,
+				state.draining,
+				state.startedAt,
 			],
 		);
 	}
 
 	/** Saves one after the other; what changes meanwhile is in the next one. */
 	saveSoon(worker: Announcement, onError: (error: unknown) => void): void {
-		this.#news.add(worker.id);
-		if (this.#saving.has(worker.id)) return;
+		const { id } = worker.state;
+		this.#news.add(id);
+		if (this.#saving.has(id)) return;
 		const saving = this.#saveNews(worker)
 			.catch(onError)
 			.then(() => {
-				this.#saving.delete(worker.id);
-				if (this.#news.has(worker.id)) this.saveSoon(worker, onError);
+				this.#saving.delete(id);
+				if (this.#news.has(id)) this.saveSoon(worker, onError);
 			});
-		this.#saving.set(worker.id, saving);
+		this.#saving.set(id, saving);
 	}
 
 	async remove(id: string): Promise<void> {
@@ -82,7 +92,8 @@ export class BossWorkers {
 			.getDb()
 			.executeSql(`DELETE FROM ${this.#table} WHERE seen_at < now() - interval '1 day'`);
 		const { rows } = await this.#boss.getDb().executeSql(
-			`SELECT id, host, pid, capacity, running, draining, started_at AS "startedAt",
+			`SELECT id, host, pid, capacity, running, max_conversations AS "maxConversations", conversations, draining,
+				started_at AS "startedAt",
 				extract(epoch FROM seen_at)::double precision * 1000 AS "seenAt"
 			FROM ${this.#table} WHERE seen_at > now() - interval '${SILENT_S} seconds' ORDER BY started_at`,
 		);
@@ -90,6 +101,6 @@ export class BossWorkers {
 	}
 
 	async #saveNews(worker: Announcement): Promise<void> {
-		while (this.#news.delete(worker.id)) await this.save(worker);
+		while (this.#news.delete(worker.state.id)) await this.save(worker);
 	}
 }

@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import type { Kind } from "../../model/id.ts";
 import type { Store } from "../../store/store.ts";
-import type { Queue, Worker, WorkerInfo } from "../queue.ts";
+import type { Queue, Room, Worker, WorkerInfo, WorkOptions } from "../queue.ts";
 import { eachUnfinished } from "../reconcile.ts";
-import { type Claim, type ClaimEnd, TakingWorker, type WorkOptions } from "../taking-worker.ts";
+import { type Claim, type ClaimEnd, isFull, TakingWorker } from "../taking-worker.ts";
 import { JobTable } from "./job-table.ts";
 import { isAlive, ownIdentity } from "./process-identity.ts";
 
@@ -74,14 +75,14 @@ class EmbeddedQueue implements Queue {
 
 	async work(options: WorkOptions): Promise<Worker> {
 		const worker: TakingWorker<Claim> = new TakingWorker(options, {
-			take: async (atMost) => this.#take(atMost),
+			take: async (room) => this.#take(room),
 			ended: async (claim, end) => this.#ended(claim.rolloutId, end),
-			changed: () => this.#table.saveWorker(this.#key, worker),
+			changed: () => this.#table.saveWorker(this.#key, worker.state),
 			left: async () => this.#left(worker),
 			threw: this.#onError,
 		});
 		this.#workers.add(worker);
-		this.#table.saveWorker(this.#key, worker);
+		this.#table.saveWorker(this.#key, worker.state);
 		if (this.#adopts) {
 			this.#adopt();
 			await this.#reconcile();
@@ -122,10 +123,14 @@ class EmbeddedQueue implements Queue {
 		this.#wakeWhenReady();
 	}
 
-	#take(atMost: number): Claim[] {
+	#take(room: Room): Claim[] {
+		return [...this.#takeOf("conversation", room.conversation), ...this.#takeOf("rollout", room.rollout)];
+	}
+
+	#takeOf(kind: Kind, atMost: number): Claim[] {
 		const claims: Claim[] = [];
 		while (claims.length < atMost) {
-			const rolloutId = this.#table.take(this.#key, this.#adopts, Date.now());
+			const rolloutId = this.#table.take(kind, this.#key, this.#adopts, Date.now());
 			if (rolloutId === null) break;
 			claims.push({ rolloutId });
 		}
@@ -158,7 +163,7 @@ class EmbeddedQueue implements Queue {
 	}
 
 	#lookAround(): void {
-		if ([...this.#workers].every((worker) => worker.running >= worker.capacity)) return;
+		if ([...this.#workers].every((worker) => isFull(worker.room))) return;
 		this.#adopt();
 		if (Date.now() - this.#reconciledAt > RECONCILE_MS) {
 			this.#reconcile().then(

@@ -1,8 +1,9 @@
 import { chmodSync, closeSync, mkdirSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { CONVERSATION, type Kind } from "../../model/id.ts";
 import { Statements } from "../../store/sqlite/statements.ts";
-import type { WorkerInfo } from "../queue.ts";
+import type { WorkerInfo, WorkerState } from "../queue.ts";
 import type { ProcessIdentity } from "./process-identity.ts";
 
 const SCHEMA = `
@@ -24,7 +25,22 @@ const SCHEMA = `
 		owner TEXT,
 		tries INTEGER NOT NULL DEFAULT 0
 	) STRICT;
-	CREATE INDEX IF NOT EXISTS jobs_next ON jobs (state, priority DESC, position);
+`;
+
+/** What the file of an earlier version lacks. */
+const COLUMNS = [
+	["workers", "max_conversations", "INTEGER NOT NULL DEFAULT 0"],
+	["workers", "conversations", "INTEGER NOT NULL DEFAULT 0"],
+	[
+		"jobs",
+		"kind",
+		`TEXT AS (CASE WHEN rollout_id GLOB '${CONVERSATION}_*' THEN 'conversation' ELSE 'rollout' END)`,
+	],
+] as const;
+
+const INDEXES = `
+	DROP INDEX IF EXISTS jobs_next;
+	CREATE INDEX IF NOT EXISTS jobs_next_of_kind ON jobs (state, kind, priority DESC, position);
 `;
 
 export interface Owner extends ProcessIdentity {
@@ -50,7 +66,7 @@ export class JobTable implements Disposable {
 			"PRAGMA busy_timeout = 10000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;",
 		);
 		this.#sql = new Statements(this.#database);
-		this.transact(() => this.#database.exec(SCHEMA));
+		this.transact(() => this.#prepare());
 	}
 
 	transact<T>(change: () => T): T {
@@ -70,17 +86,18 @@ export class JobTable implements Disposable {
 		);
 	}
 
-	/** The most urgent job that is the owner's or, if it adopts, nobody's. */
-	take(owner: string, adopts: boolean, now: number): string | null {
+	/** The most urgent job of the kind that is the owner's or, if it adopts, nobody's. */
+	take(kind: Kind, owner: string, adopts: boolean, now: number): string | null {
 		const row = this.#sql.get<{ rollout_id: string }>(
 			`UPDATE jobs SET state = 'running', owner = ?1, tries = tries + 1 WHERE position = (
 				SELECT position FROM jobs
-				WHERE state = 'waiting' AND ready_at <= ?2 AND (owner = ?1 OR (?3 AND owner IS NULL))
+				WHERE state = 'waiting' AND kind = ?4 AND ready_at <= ?2 AND (owner = ?1 OR (?3 AND owner IS NULL))
 				ORDER BY priority DESC, position LIMIT 1
 			) RETURNING rollout_id`,
 			owner,
 			now,
 			adopts ? 1 : 0,
+			kind,
 		);
 		return row?.rollout_id ?? null;
 	}
@@ -180,18 +197,19 @@ export class JobTable implements Disposable {
 		return rows.map((row) => ({ ...row, works: row.works === 1 }));
 	}
 
-	saveWorker(
-		owner: string,
-		worker: Pick<WorkerInfo, "id" | "capacity" | "running" | "draining" | "startedAt">,
-	) {
+	saveWorker(owner: string, worker: WorkerState): void {
 		this.#sql.run(
-			`INSERT INTO workers (owner, id, capacity, running, draining, started_at) VALUES (?, ?, ?, ?, ?, ?)
+			`INSERT INTO workers (owner, id, capacity, running, max_conversations, conversations, draining, started_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (owner, id) DO UPDATE SET capacity = excluded.capacity, running = excluded.running,
+				max_conversations = excluded.max_conversations, conversations = excluded.conversations,
 				draining = excluded.draining`,
 			owner,
 			worker.id,
 			worker.capacity,
 			worker.running,
+			worker.maxConversations,
+			worker.conversations,
 			worker.draining ? 1 : 0,
 			worker.startedAt,
 		);
@@ -205,7 +223,8 @@ export class JobTable implements Disposable {
 		const rows = this.#sql.all<
 			Omit<WorkerInfo, "draining" | "host" | "pid" | "seenAt"> & { draining: number }
 		>(
-			"SELECT id, capacity, running, draining, started_at AS startedAt FROM workers WHERE owner = ? ORDER BY started_at",
+			`SELECT id, capacity, running, max_conversations AS maxConversations, conversations, draining,
+				started_at AS startedAt FROM workers WHERE owner = ? ORDER BY started_at`,
 			owner.key,
 		);
 		return rows.map((row) => ({
@@ -219,5 +238,15 @@ export class JobTable implements Disposable {
 
 	[Symbol.dispose](): void {
 		this.#database.close();
+	}
+
+	#prepare(): void {
+		this.#database.exec(SCHEMA);
+		for (const [table, column, type] of COLUMNS) {
+			const found = "SELECT 1 FROM pragma_table_xinfo(?) WHERE name = ?";
+			if (this.#sql.get(found, table, column) === undefined)
+				this.#database.exec(`ALTER TABLE ${table} ADD COLUMN ${column} ${type}`);
+		}
+		this.#database.exec(INDEXES);
 	}
 }

@@ -38,6 +38,8 @@ export function MachinePage() {
 								<th>worker</th>
 								<th className="number">running</th>
 								<th className="number">at most</th>
+								<th className="number">conversations</th>
+								<th className="number">at most</th>
 								<th>state</th>
 								<th>seen</th>
 							</tr>
@@ -48,6 +50,8 @@ export function MachinePage() {
 									<td>{worker.id}</td>
 									<td className="number">{worker.running}</td>
 									<td className="number">{worker.capacity}</td>
+									<td className="number">{worker.conversations}</td>
+									<td className="number">{worker.maxConversations}</td>
 									<td>{worker.draining ? "draining" : "working"}</td>
 									<td className="soft">
 										<Ago at={worker.seenAt} />
