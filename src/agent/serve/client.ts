@@ -60,15 +60,17 @@ export class ServeClient {
 	readonly #agent: HttpAgent;
 	readonly #place: ServePlace;
 	readonly #headers: Record<string, string>;
-	readonly #password: string;
+	/** As it is, and as it is sent. */
+	readonly #secrets: string[];
 
 	constructor(place: ServePlace, access: ServeAccess) {
 		this.#place = place;
 		this.#agent = new StreamAgent(() => place.connect());
-		this.#password = access.password;
+		const login = Buffer.from(`opencode:${access.password}`).toString("base64");
+		this.#secrets = [access.password, login];
 		this.#headers = {
 			host: place.host,
-			authorization: `Basic ${Buffer.from(`opencode:${access.password}`).toString("base64")}`,
+			authorization: `Basic ${login}`,
 			"x-opencode-directory": encodeURIComponent(access.directory),
 		};
 	}
@@ -174,6 +176,15 @@ export class ServeClient {
 		return this.#send("GET", "/global/event", undefined, signal);
 	}
 
+	/** The beginning of what the server said, without the password: it may send back what it was sent. */
+	headOf(text: string, characters: number): string {
+		// Enough to find a secret that the cut would leave a piece of.
+		const near = text.slice(0, characters + 1_000);
+		return this.#secrets
+			.reduce((hidden, secret) => hidden.replaceAll(secret, "[hidden]"), near)
+			.slice(0, characters);
+	}
+
 	close(): void {
 		this.#agent.destroy();
 	}
@@ -184,8 +195,7 @@ export class ServeClient {
 		try {
 			const response = await this.#send(method, path, body, signal);
 			const text = await readText(response);
-			const said = text.slice(0, 300).replaceAll(this.#password, "[hidden]");
-			return { status: response.statusCode ?? 0, body: parseJson(text), said };
+			return { status: response.statusCode ?? 0, body: parseJson(text), said: this.headOf(text, 300) };
 		} catch (error) {
 			if (error instanceof RolloutError) throw error;
 			const why = signal.aborted

@@ -39,6 +39,9 @@ export interface ServeConversationOptions {
 
 const MAX_FRAME_BYTES = 64 * 1024 * 1024;
 
+/** Of what is no event: enough to see what it is. */
+const NOISE_CHARACTERS = 200;
+
 /** A live session of an `opencode serve`, over any number of connections. */
 export class ServeConversation implements Conversation {
 	readonly #client: ServeClient;
@@ -193,7 +196,7 @@ export class ServeConversation implements Conversation {
 			onConnected: () => this.#router.connected(),
 			onEvent: (event: ServeEvent) => this.#router.hear(event),
 			onNoise: (what: "unparseable" | "oversize", head: string) =>
-				this.#emit({ type: "noise", what, head }, head.length),
+				this.#emit({ type: "noise", what, head: this.#client.headOf(head, NOISE_CHARACTERS) }, head.length),
 			onLost: (why: string) => this.#router.lost(why),
 		};
 		try {

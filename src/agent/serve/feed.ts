@@ -107,7 +107,7 @@ class Connection {
 
 	#hear(text: string): void {
 		const event = parseEvent(text);
-		if (event === "unparseable") this.#listener.onNoise("unparseable", text.slice(0, 200));
+		if (event === "unparseable") this.#listener.onNoise("unparseable", text);
 		else if (event === null) return;
 		else if (event.type === "server.connected") this.#listener.onConnected();
 		else this.#listener.onEvent(event);

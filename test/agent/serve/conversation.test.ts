@@ -1,6 +1,7 @@
-import type { IncomingMessage } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { PassThrough } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
+import { inspect } from "node:util";
 import { describe, expect, test, vi } from "vitest";
 import type { ConversationEvent } from "../../../src/agent/agent.ts";
 import { openServeConversation } from "../../../src/agent/serve/attach.ts";
@@ -504,6 +505,49 @@ describe("an ask", () => {
 		await stage.until(() => stage.ends().length === 1);
 		expect(tries).toBeGreaterThanOrEqual(3);
 	});
+});
+
+test("the password is in no event, error or address, whatever the server sends back", async () => {
+	await using stage = await openStage({ times: { pauseMs: 1, lookAgainMs: 1 } });
+	const { api, talk, seen } = stage;
+	const login = Buffer.from(`opencode:${PASSWORD}`).toString("base64");
+	const errors: unknown[] = [];
+	const failing = async (act: () => Promise<unknown>) => errors.push(await act().catch((error) => error));
+	for (const status of [400, 401, 404, 500]) {
+		const sendBack = (_request: unknown, response: ServerResponse) => {
+			response.writeHead(status);
+			// Also where a cut would leave a piece of it.
+			response.end(`${login} ${PASSWORD} ${"x".repeat(230)}${PASSWORD}`);
+		};
+		for (const what of ["POST /session/ses_root", "GET /permission", "GET /session"])
+			api.answer(what, sendBack);
+		await failing(() => talk.send("One"));
+		stage.busy();
+		await stage.until(() => talk.status.type === "busy");
+		await failing(() => talk.interrupt());
+		await failing(() => talk.messages());
+		api.write(`data: {broken ${login} ${"x".repeat(140)}${PASSWORD}\n\n`);
+		const [noises, connections] = [count("noise"), api.state.connections];
+		await stage.until(() => count("noise") > noises);
+		// What it asks after a connection is refused as well.
+		const notes = count("note");
+		api.cut();
+		await stage.until(() => api.state.connections > connections && count("note") > notes);
+	}
+	api.state.eventStatus = 401;
+	api.cut();
+	errors.push(await talk.closed);
+	const told = inspect({ seen, errors }, { depth: 20, maxStringLength: null, maxArrayLength: null });
+	expect(errors).toHaveLength(13);
+	expect(told).toContain("[hidden]");
+	for (const secret of [PASSWORD, login]) expect(told.includes(secret.slice(0, 12))).toBe(false);
+	expect(api.requests.filter(({ path }) => path.includes(PASSWORD) || path.includes("auth_token"))).toEqual(
+		[],
+	);
+
+	function count(type: ConversationEvent["type"]): number {
+		return seen.filter((event) => event.type === type).length;
+	}
 });
 
 describe("listeners", () => {

@@ -1,7 +1,8 @@
 import { existsSync } from "node:fs";
-import { readFile } from "node:fs/promises";
-import { join } from "node:path";
+import { readdir, readFile } from "node:fs/promises";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { inspect } from "node:util";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type {
 	AssistantMessage,
@@ -14,6 +15,7 @@ import { toPrompt } from "../../../src/agent/serve/client.ts";
 import type { ServeConversation } from "../../../src/agent/serve/conversation.ts";
 import { mintId } from "../../../src/agent/serve/ids.ts";
 import type { PolicyStep } from "../../../src/policy/policy.ts";
+import { filesHolding } from "../../fixtures/evidence.ts";
 import { type LiveAgent, openLiveAgent } from "../../fixtures/live-agent.ts";
 import { bash, say } from "../../fixtures/script.ts";
 
@@ -237,6 +239,7 @@ describe("an interrupt", () => {
 		["the agent's own ask", [bash("touch forbidden"), say("x")], undefined],
 		["a sub-agent's ask", [subagent("Do it"), say("x")], [bash("touch forbidden"), say("x")]],
 		["a question", [askColour, say("x")], undefined],
+		["a sub-agent's question", [subagent("Do it"), say("x")], [askColour, say("x")]],
 	] as [string, PolicyStep[], PolicyStep[] | undefined][])(
 		"withdraws %s: nothing waits, nothing is run, whatever is allowed afterwards",
 		async (_what, steps, subagentSteps) => {
@@ -312,6 +315,39 @@ describe("an interrupt", () => {
 });
 
 describe("the server's password", () => {
+	test("is in no log, file, event, message, error or command line of a conversation with asks and gaps", async () => {
+		await agent.play([bash("ls"), say("Done."), say("More.")]);
+		const directory = await agent.folder();
+		const talk = await agent.converse(directory);
+		using _allow = talk.decideWith(allow);
+		const seen = watch(talk);
+		await talk.send("Go");
+		await talk.settled();
+		agent.cutter.cutEvents();
+		await seen.until(({ type }) => type === "gap");
+		agent.cutter.setDown(true);
+		const errors = [await talk.messages().catch((error: unknown) => error)];
+		agent.cutter.setDown(false);
+		errors.push(await agent.converse(directory, { sessionId: "ses_none" }).catch((error: unknown) => error));
+		const messages = await agent.client(directory).messages(talk.sessionId!);
+		await talk.finish();
+		const told = inspect(
+			{ seen, errors, messages },
+			{ depth: 30, maxStringLength: null, maxArrayLength: null },
+		);
+		const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
+		const commands = await Promise.all(
+			pids.map((pid) => readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")),
+		);
+		expect(errors.every((error) => error instanceof Error)).toBe(true);
+		for (const secret of [agent.password, Buffer.from(`opencode:${agent.password}`).toString("base64")]) {
+			expect(told.includes(secret)).toBe(false);
+			expect(commands.some((command) => command.includes(secret))).toBe(false);
+			// Log, configuration, record and database of the server are all below its home.
+			expect(await filesHolding(dirname(agent.keeper.logPath), secret)).toEqual([]);
+		}
+	});
+
 	test("cannot be read by what the agent runs, neither from its environment nor from the server's", async () => {
 		const look = `env > seen; cat /proc/[0-9]*/environ >> seen 2>/dev/null; cat /proc/[0-9]*/cmdline >> seen 2>/dev/null; true`;
 		await agent.play([bash(look), say("Done.")]);
