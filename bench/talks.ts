@@ -13,8 +13,8 @@ import type { Heard } from "./talks/socket.ts";
 
 const TALKS = Number(process.env.PADDOCK_BENCH_TALKS ?? 32);
 const TURNS = 3;
-const PIECES = 40;
-const PIECE_EVERY_MS = 50;
+const PIECES = 20;
+const PIECE_EVERY_MS = 200;
 const HOST = fileURLToPath(new URL("talks/host.ts", import.meta.url));
 
 type Model = Awaited<ReturnType<typeof openPacedModel>>;

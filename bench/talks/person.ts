@@ -25,7 +25,7 @@ export async function talkAtOnce(
 	baseUrl: string,
 	{ talks, turns, pieces }: { talks: number; turns: number; pieces: number },
 ): Promise<Said[]> {
-	let waiting = talks;
+	let [waiting, answered] = [talks, 0];
 	const all = Promise.withResolvers<void>();
 	const ready = () => {
 		waiting -= 1;
@@ -33,8 +33,12 @@ export async function talkAtOnce(
 		if (waiting === 0) all.resolve();
 		return all.promise;
 	};
+	const onAnswer = () => {
+		answered += 1;
+		process.stderr.write(`\r${answered} of ${talks * turns} answers `);
+	};
 	const talking = Array.from({ length: talks }, (_, index) =>
-		talk(client, baseUrl, { name: `talk${index}`, turns, pieces, ready }),
+		talk(client, baseUrl, { name: `talk${index}`, turns, pieces, ready, onAnswer }),
 	);
 	return await Promise.all(talking);
 }
@@ -43,7 +47,7 @@ export async function talkAtOnce(
 async function talk(
 	client: Client,
 	baseUrl: string,
-	options: { name: string; turns: number; pieces: number; ready: () => Promise<void> },
+	options: { name: string; turns: number; pieces: number; ready: () => Promise<void>; onAnswer: () => void },
 ): Promise<Said> {
 	const { id } = await client.converse({
 		endpoint: { type: "url", baseUrl, model: "paced", dialect: "plain" },
@@ -72,7 +76,7 @@ async function talk(
 		}
 		if (event.type !== "turn-end") continue;
 		if (event.text === answerTo(question(), options.pieces)) said.right += 1;
-		process.stderr.write(`${question()} `);
+		options.onAnswer();
 		turn += 1;
 		if (turn === options.turns) break;
 		await client.say(id, question());

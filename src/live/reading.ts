@@ -1,4 +1,5 @@
 import type { Have, LiveText } from "../model/live-text.ts";
+import { isShortened } from "../model/shorten.ts";
 import type { Live } from "./live.ts";
 
 /** `have`: how much of each text the reader has with it. */
@@ -53,6 +54,8 @@ const MAX_FINISHED = 500;
 class Reader {
 	readonly #have: Map<string, number>;
 	readonly #waiting = new Map<string, LiveText>();
+	/** The last that was told of each text that is being written. */
+	readonly #told = new Map<string, LiveText>();
 	readonly #finished = new Set<string>();
 	#ring: (() => void) | null = null;
 
@@ -94,11 +97,23 @@ class Reader {
 		if (part === null) return null;
 		this.#finished.add(part.id);
 		if (this.#finished.size > MAX_FINISHED) this.#finished.delete(this.#finished.values().next().value!);
-		const waiting = this.#waiting.get(part.id);
+		const rest = this.#restOf(part);
 		this.#waiting.delete(part.id);
-		const rest = waiting === undefined ? null : this.#tell(waiting);
+		this.#told.delete(part.id);
 		this.#have.delete(part.id);
 		return rest;
+	}
+
+	/** The log may be quicker than the last pieces: whoever saw the beginning sees the end, then the event. */
+	#restOf({ id, text }: FinishedPart): ReadText | null {
+		const waiting = this.#waiting.get(id);
+		const known = waiting ?? this.#told.get(id);
+		if (known === undefined) return null;
+		if (text === null) return waiting === undefined ? null : this.#tell(waiting);
+		const has = this.#have.get(id) ?? 0;
+		// What waits may change what was told; unless it is all of it, once more.
+		const from = waiting === undefined || waiting.offset === 0 ? has : Math.min(has, waiting.offset);
+		return from >= text.length ? null : this.#tell({ ...known, offset: from, text: text.slice(from) });
 	}
 
 	/** Pieces that stand in what the reader has by now begin where that ends. */
@@ -109,6 +124,7 @@ class Reader {
 		if (isKnown && end <= has) return null;
 		const told = isKnown ? { ...text, offset: has, text: text.text.slice(has) } : text;
 		this.#have.set(text.partId, end);
+		this.#told.set(text.partId, told);
 		return { text: told, have: this.have };
 	}
 }
@@ -118,11 +134,19 @@ function joined(first: LiveText, next: LiveText): LiveText {
 	return { ...first, text: first.text.slice(0, next.offset - first.offset) + next.text };
 }
 
-function finishedPart({ type, name, properties }: LoggedEvent): { id: string } | null {
+interface FinishedPart {
+	id: string;
+	/** Null where the log has not all of it. */
+	text: string | null;
+}
+
+function finishedPart({ type, name, properties }: LoggedEvent): FinishedPart | null {
 	if (type !== "agent-event" || name !== "message.part.updated") return null;
 	const part = properties?.part as
-		| { id?: unknown; type?: unknown; time?: { end?: unknown } | undefined }
+		| { id?: unknown; type?: unknown; text?: unknown; time?: { end?: unknown } | undefined }
 		| undefined;
 	const isText = part?.type === "text" || part?.type === "reasoning";
-	return isText && part.time?.end !== undefined && typeof part.id === "string" ? { id: part.id } : null;
+	if (!isText || part.time?.end === undefined || typeof part.id !== "string") return null;
+	const isWhole = typeof part.text === "string" && !isShortened(part.text);
+	return { id: part.id, text: isWhole ? (part.text as string) : null };
 }

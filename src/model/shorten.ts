@@ -2,6 +2,11 @@
 const TEXT_LIMIT = 4_000;
 const ENTRIES_LIMIT = 100;
 
+/** Whether a text may be the head of a longer one. */
+export function isShortened(text: string): boolean {
+	return text.length > TEXT_LIMIT;
+}
+
 export function shorten(value: unknown): unknown {
 	if (typeof value === "string") {
 		return value.length > TEXT_LIMIT ? `${value.slice(0, TEXT_LIMIT)}… (${value.length} characters)` : value;

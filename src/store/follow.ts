@@ -15,9 +15,9 @@ export async function* follow(
 	let { after = 0 } = options;
 	const bell = new Bell();
 	using _watching = store.watch(id, () => bell.ring());
+	// Asked before the events are read: whatever is done by now has all its events.
+	let over = await isOver(store, id);
 	while (!options.signal?.aborted) {
-		// Asked before the events are read: whatever is done by now has all its events.
-		const over = await isOver(store, id);
 		const events = await store.events(id, { after, limit: PAGE });
 		for (const event of events) {
 			after = event.seq;
@@ -27,7 +27,10 @@ export async function* follow(
 		}
 		if (events.length === PAGE) continue;
 		if (over) return;
-		await bell.rung(options.signal);
+		// As long as something happens it is not over: each event comes one question sooner.
+		const goesOn = events.length > 0 && events.at(-1)?.type !== "conversation-end";
+		if (!goesOn) over = await isOver(store, id);
+		if (!over) await bell.rung(options.signal);
 	}
 }
 

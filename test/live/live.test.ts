@@ -126,6 +126,29 @@ test("a reader that comes back gets only what it has not, and the log's own word
 	expect((await second.next()).done).toBe(true);
 });
 
+test("a log that is quicker than the last pieces loses none of them: the end comes before its event, and once", async () => {
+	const live = new LocalLive();
+	using voice = live.speak(ID);
+	const log = new Log();
+	const reading = readLive(log.events(), live, ID);
+	voice.say(at(0, "Hello, wor"));
+	await reading.next();
+	log.add(finished("prt_1", "Hello, world!"));
+	expect((await reading.next()).value).toMatchObject({ text: { offset: 10, text: "ld!" } });
+	expect((await reading.next()).value).toMatchObject({ event: { type: "agent-event" } });
+	voice.say(at(10, "ld!"));
+	// Of a text that it has seen nothing of, a reader gets the event alone.
+	log.add(finished("prt_2", "Unseen."));
+	expect((await reading.next()).value).toMatchObject({ event: { properties: { part: { id: "prt_2" } } } });
+	// Only the head of a long text is in the log: what waits is told as it came.
+	voice.say({ ...at(0, "x".repeat(5_000)), partId: "prt_3" });
+	await reading.next();
+	voice.say({ ...at(5_000, "y"), partId: "prt_3" });
+	log.add(finished("prt_3", `${"x".repeat(4_000)}… (5001 characters)`));
+	expect((await reading.next()).value).toMatchObject({ text: { offset: 5_000, text: "y" } });
+	await reading.return(undefined);
+});
+
 test("a slow reader gets larger pieces, not more of them", async () => {
 	const live = new LocalLive();
 	using voice = live.speak(ID);
@@ -228,7 +251,7 @@ class Log {
 	}
 }
 
-function finished(id: string): object {
-	const part = { id, type: "text", time: { start: 1, end: 2 } };
+function finished(id: string, text?: string): object {
+	const part = { id, type: "text", text, time: { start: 1, end: 2 } };
 	return { type: "agent-event", name: "message.part.updated", properties: { part } };
 }
