@@ -183,6 +183,7 @@ const KEYS: [string, string][] = [
 	["g t", "chat"],
 	["g l", "launch"],
 	["a A r", "allow once, always, reject what an agent asks for"],
+	["Esc", "interrupt the agent of a chat"],
 	["g m", "machine"],
 	["?", "these keys"],
 ];

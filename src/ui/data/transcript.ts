@@ -80,7 +80,7 @@ class Reader {
 
 	/** What is being written just now; what was stored of it is never longer. */
 	write(key: string, { kind, isChild, text }: Written): void {
-		if (text.trim() === "" || this.#said.has(text)) return;
+		if (text.trim() === "") return;
 		this.#put({ key, at: Date.now(), depth: isChild ? 1 : 0, type: kind, text });
 	}
 
@@ -94,6 +94,9 @@ class Reader {
 				return;
 			case "session-start":
 				this.#rootSession ??= event.sessionId;
+				return;
+			case "conversation-start":
+				this.#letGo("another worker");
 				return;
 			case "message-sent":
 				if (event.again) return;
@@ -109,10 +112,18 @@ class Reader {
 			case "state-restored":
 				this.#put({ ...base, type: "note", text: "opened again with its history and its files" });
 				return;
+			case "permission-always":
+				this.#put({
+					...base,
+					type: "note",
+					text: `${event.by} allows from now on: ${event.patterns.join(", ")}`,
+				});
+				return;
 			case "model-set":
 				this.#put({ ...base, type: "note", text: `${event.by} chose the model ${event.model}` });
 				return;
 			case "conversation-end":
+				this.#letGo("the end");
 				this.#put({ ...base, type: "note", text: `closed (${event.reason})` });
 				return;
 			case "note":
@@ -164,8 +175,19 @@ class Reader {
 			return;
 		}
 		if ((part.type !== "text" && part.type !== "reasoning") || part.id === undefined) return;
-		if (part.text === undefined || part.text.trim() === "" || this.#said.has(part.text)) return;
+		if (part.text === undefined || part.text.trim() === "") return;
+		// Only what the agent wrote has an end; it may say the very words of a person.
+		if (part.time?.end === undefined && this.#said.has(part.text)) return;
 		this.#put({ key: part.id, at, depth, type: part.type, text: part.text });
+	}
+
+	/** Nobody waits any more for what is still open: whoever asked is gone. */
+	#letGo(by: string): void {
+		for (const entry of this.#entries.values()) {
+			if (entry.type === "permission" && entry.reply === null)
+				this.#change(entry.key, { reply: "unknown", by });
+			if (entry.type === "question" && entry.isOpen) this.#change(entry.key, { isOpen: false, by });
+		}
 	}
 
 	#put(entry: Entry): void {
@@ -188,6 +210,7 @@ interface Part {
 	type?: string;
 	text?: string;
 	sessionID?: string;
+	time?: { end?: number };
 	callID?: string;
 	tool?: string;
 	state?: {

@@ -21,6 +21,8 @@ interface PermissionCardProps {
 	isNext: boolean;
 }
 
+const REPLIES: Record<string, string> = { reject: "✕ refused", unknown: "· no longer asked" };
+
 /** Where the agent stands still until somebody says yes or no. */
 export function PermissionCard({ answering, ask, isNext }: PermissionCardProps) {
 	const [reason, setReason] = useState("");
@@ -42,7 +44,7 @@ export function PermissionCard({ answering, ask, isNext }: PermissionCardProps) 
 		return (
 			<div className="ask done">
 				<span>
-					{ask.reply === "reject" ? "✕ refused" : "✓ allowed"} <b>{makeVisible(ask.permission)}</b>{" "}
+					{REPLIES[ask.reply] ?? "✓ allowed"} <b>{makeVisible(ask.permission)}</b>{" "}
 					<code>{makeVisible(ask.patterns.join(" "))}</code>{" "}
 					<span className="soft">by {makeVisible(ask.by ?? "")}</span>
 				</span>

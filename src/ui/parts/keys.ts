@@ -27,6 +27,21 @@ export function useKeys(keys: Keys): void {
 	}, []);
 }
 
+/** Esc works everywhere, also where somebody types; null while it means nothing. */
+export function useEscape(act: (() => void) | null): void {
+	const current = useRef(act);
+	current.current = act;
+	useEffect(() => {
+		const onKeyDown = (event: KeyboardEvent) => {
+			if (event.key !== "Escape" || event.defaultPrevented || current.current === null) return;
+			event.preventDefault();
+			current.current();
+		};
+		addEventListener("keydown", onKeyDown);
+		return () => removeEventListener("keydown", onKeyDown);
+	}, []);
+}
+
 function isTyping(target: EventTarget | null): boolean {
 	return (
 		target instanceof HTMLInputElement ||

@@ -1,5 +1,5 @@
 import { type KeyboardEvent, useEffect, useMemo, useState } from "react";
-import { modelOf } from "../../../model/endpoint.ts";
+import { canInterrupt, isWorking as goesOn, modelNow, whyNotModel } from "../../data/chat.ts";
 import { useConversationFeed } from "../../data/feed.ts";
 import { showBytes, showCount } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
@@ -8,6 +8,7 @@ import type { LogEvent } from "../../data/log-event.ts";
 import { saveAs } from "../../data/save.ts";
 import { type Entry, readTranscript, type ToolEntry } from "../../data/transcript.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
+import { useEscape } from "../../parts/keys.ts";
 import { Problem } from "../../parts/say.tsx";
 import { Tabs } from "../../parts/tabs.tsx";
 import { ToolInput, Transcript } from "../../parts/transcript.tsx";
@@ -42,11 +43,11 @@ export function ChatPage({ id }: { id: string }) {
 		) : (
 			<Problem error={loaded.error} onRetry={reload} />
 		);
-	const isWorking = turnGoesOn(events);
+	const isWorking = goesOn(events);
 	return (
 		<div className="stack">
 			<Head
-				{...{ chat, isWorking }}
+				{...{ chat, events }}
 				onReopened={() => {
 					setOpening(opening + 1);
 					reload();
@@ -72,24 +73,20 @@ export function ChatPage({ id }: { id: string }) {
 	);
 }
 
-/** Something was said that no turn has answered yet. */
-function turnGoesOn(events: readonly LogEvent[]): boolean {
-	const last = events.findLast(
-		(event) =>
-			event.type === "message-sent" || event.type === "turn-end" || event.type === "conversation-end",
-	);
-	return last?.type === "message-sent";
-}
-
 interface HeadProps {
 	chat: Awaited<ReturnType<typeof server.conversation>>;
-	isWorking: boolean;
+	events: readonly LogEvent[];
 	onReopened: () => void;
 }
 
-function Head({ chat, isWorking, onReopened }: HeadProps) {
+function Head({ chat, events, onReopened }: HeadProps) {
 	const { error, isBusy, act } = useAction();
 	const [model, setModel] = useState("");
+	const now = modelNow(chat.endpoint, events);
+	const whyNot = whyNotModel(chat.status, now, model);
+	const isInterruptible = canInterrupt(chat.status, events);
+	const interrupt = () => act(() => server.interruptConversation(chat.id, { by: "console" }));
+	useEscape(isInterruptible ? interrupt : null);
 	return (
 		<>
 			<header className="page-head">
@@ -103,12 +100,8 @@ function Head({ chat, isWorking, onReopened }: HeadProps) {
 				</span>
 				<Acting>
 					<div className="actions">
-						{isWorking && (
-							<button
-								type="button"
-								disabled={isBusy}
-								onClick={() => act(() => server.interruptConversation(chat.id, { by: "console" }))}
-							>
+						{isInterruptible && (
+							<button type="button" disabled={isBusy} title="Esc" onClick={interrupt}>
 								Interrupt
 							</button>
 						)}
@@ -139,7 +132,7 @@ function Head({ chat, isWorking, onReopened }: HeadProps) {
 			<div className="strip">
 				<div>
 					<small>model</small>
-					{oneLine(modelOf(chat.endpoint))}
+					{oneLine(now)}
 				</div>
 				<div>
 					<small>calls</small>
@@ -155,16 +148,17 @@ function Head({ chat, isWorking, onReopened }: HeadProps) {
 							className="row"
 							onSubmit={async (event) => {
 								event.preventDefault();
-								if (await act(() => server.setModel(chat.id, model, "console"))) setModel("");
+								if (whyNot === null && (await act(() => server.setModel(chat.id, model.trim(), "console"))))
+									setModel("");
 							}}
 						>
 							<input
 								aria-label="Another model"
-								placeholder="provider/model"
+								placeholder="as its endpoint calls it"
 								value={model}
 								onChange={(event) => setModel(event.target.value)}
 							/>
-							<button type="submit" disabled={isBusy || !/^[^/]+\/.+$/.test(model)}>
+							<button type="submit" disabled={isBusy || whyNot !== null} title={whyNot ?? ""}>
 								Change model
 							</button>
 						</form>
