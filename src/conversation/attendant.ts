@@ -11,7 +11,7 @@ import { messageOf } from "../errors.ts";
 import type { Command } from "../model/command.ts";
 import type { EventBody } from "../model/event.ts";
 import type { PermissionRule } from "../model/permission.ts";
-import { alwaysRules, decideByRules } from "./permission-policy.ts";
+import { alwaysPatterns, decideByRules, toRules } from "./permission-policy.ts";
 
 export interface AttendantPolicy {
 	/** For what no rule decides. */
@@ -31,6 +31,8 @@ const NOT_ALLOWED = "This is not permitted here. Go on without it.";
 export interface AttendantOptions {
 	/** What was said already, as its senders call it. */
 	heard?: Iterable<string> | undefined;
+	/** What people allowed for always, before this. */
+	always?: readonly PermissionRule[] | undefined;
 	/** Where not the agent but somebody behind it chooses the model. */
 	setModel?: ((model: string) => void) | undefined;
 	/** Around each message: may have it wait for its turn. */
@@ -58,7 +60,7 @@ export class Attendant {
 	constructor(policy: AttendantPolicy, emit: (event: EventBody) => void, options: AttendantOptions = {}) {
 		this.#policy = policy;
 		this.#emit = emit;
-		this.#rules = [...policy.rules];
+		this.#rules = [...policy.rules, ...(options.always ?? [])];
 		this.#heard = new Set(options.heard);
 		this.#setModel = options.setModel;
 		this.#sending = options.sending ?? ((send) => send());
@@ -184,13 +186,15 @@ export class Attendant {
 		const waiting = this.#waiting.get(command.requestId);
 		if (waiting === undefined) throw new Error(`nothing waits for an answer to ${command.requestId}`);
 		if (command.type === "permission" && command.reply === "always" && waiting.ask.kind === "permission")
-			this.#allowAlways(waiting.ask);
+			this.#allowAlways(waiting.ask, command.by);
 		waiting.decide(toDecision(command));
 	}
 
 	/** OpenCode's own "always" would hold for everybody in the directory; ours holds here, and goes on the record each time. */
-	#allowAlways(ask: PermissionAsk): void {
-		this.#rules.push(...alwaysRules(ask));
+	#allowAlways(ask: PermissionAsk, by: string): void {
+		const patterns = alwaysPatterns(ask);
+		this.#rules.push(...toRules(ask.tool, patterns));
+		this.#emit({ type: "permission-always", requestId: ask.id, by, permission: ask.tool, patterns });
 		for (const [id, waiting] of this.#waiting) {
 			if (id === ask.id || waiting.ask.kind !== "permission") continue;
 			const ruled = decideByRules(this.#rules, waiting.ask);

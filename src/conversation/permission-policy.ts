@@ -16,10 +16,14 @@ export function decideByRules(
 	return null;
 }
 
-/** What OpenCode itself would allow from now on, as rules of ours. */
-export function alwaysRules(ask: PermissionAsk): PermissionRule[] {
-	const patterns = ask.always.length > 0 ? ask.always : ask.patterns;
-	return patterns.map((pattern) => ({ tool: ask.tool, pattern, action: "allow" }));
+/** What OpenCode itself would allow from now on. */
+export function alwaysPatterns({ always, patterns }: PermissionAsk): string[] {
+	return always.length > 0 ? always : patterns;
+}
+
+/** What somebody allowed for always, as rules of ours. */
+export function toRules(tool: string, patterns: readonly string[]): PermissionRule[] {
+	return patterns.map((pattern) => ({ tool, pattern, action: "allow" }));
 }
 
 function refusalBy(rule: PermissionRule): string {

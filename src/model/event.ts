@@ -66,6 +66,14 @@ export const EventBody = z
 				.describe("Who decided: rule, policy, a person; or deadline, interrupt, ghost, elsewhere, close"),
 			message: z.string().optional().describe("What the model reads of a denial"),
 		}),
+		event("permission-always", {
+			requestId: z.string(),
+			by: z.string(),
+			permission: z.string(),
+			patterns: z
+				.array(z.string())
+				.describe("What is allowed from now on without asking, also when it is opened again"),
+		}),
 		event("question-ask", { requestId: z.string(), questions: z.array(z.unknown()), ...asker }),
 		event("question-end", { requestId: z.string(), by: z.string(), reply: z.string().optional() }),
 		event("message-sent", {

@@ -1,3 +1,5 @@
+import { toRules } from "../conversation/permission-policy.ts";
+import type { PermissionRule } from "../model/permission.ts";
 import type { Store } from "../store/store.ts";
 import { type State, unpackState } from "./state.ts";
 
@@ -17,6 +19,8 @@ export interface Past {
 	delivered: Map<string, string>;
 	/** As its endpoint calls it, where somebody chose one. */
 	model: string | null;
+	/** What people allowed for always. */
+	always: PermissionRule[];
 }
 
 export interface SaidMessage {
@@ -31,7 +35,10 @@ export async function recall(store: Store, id: string): Promise<Past> {
 	const saved = await store.lastBlob(id, "state");
 	const state = saved === null ? null : await unpackState(saved);
 	const known = new Set(state?.session.messages.map(({ info }) => info.id));
-	const past: Past = { state, unheard: [], heard: [], openedAt: null, delivered: new Map(), model: null };
+	const past: Past = {
+		...{ state, unheard: [], heard: [], openedAt: null },
+		...{ delivered: new Map(), model: null, always: [] },
+	};
 	for (let after = 0; ; ) {
 		const events = await store.events(id, { after, limit: PAGE });
 		for (const event of events) {
@@ -39,6 +46,7 @@ export async function recall(store: Store, id: string): Promise<Past> {
 			if (event.type === "conversation-start") past.openedAt ??= event.at;
 			if (event.type === "deliverable") past.delivered.set(event.path, event.sha256);
 			if (event.type === "model-set") past.model = event.model;
+			if (event.type === "permission-always") past.always.push(...toRules(event.permission, event.patterns));
 			// Whoever interrupted it wants none of that again.
 			if (event.type === "interrupted" || event.type === "conversation-end") past.unheard = [];
 			if (event.type !== "message-sent" || event.messageId === undefined) continue;

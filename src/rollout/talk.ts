@@ -71,6 +71,7 @@ export async function talk(
 	const transcript = new Transcript(rollout, deps.store);
 	using attending = attend(rollout, conversation, transcript, deps, record, {
 		heard: past.heard,
+		always: past.always,
 		// An agent in a box knows one model; the gateway knows which one that is.
 		setModel: (model) => tap.setModel(model),
 		sending: (send) => slot.during(send),

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import type { PermissionAsk } from "../../src/agent/agent.ts";
-import { alwaysRules, decideByRules } from "../../src/conversation/permission-policy.ts";
+import { alwaysPatterns, decideByRules, toRules } from "../../src/conversation/permission-policy.ts";
 import type { PermissionRule } from "../../src/model/permission.ts";
 
 const ask = (tool: string, patterns: string[], always: string[] = []): PermissionAsk => ({
@@ -39,8 +39,7 @@ test("a command over several lines is one command", () => {
 });
 
 test("always means what the agent offers, or else what was asked", () => {
-	expect(alwaysRules(ask("bash", ["git push origin"], ["git push *"]))).toEqual([
-		rule("bash", "git push *", "allow"),
-	]);
-	expect(alwaysRules(ask("edit", ["a.ts"]))).toEqual([rule("edit", "a.ts", "allow")]);
+	expect(alwaysPatterns(ask("bash", ["git push origin"], ["git push *"]))).toEqual(["git push *"]);
+	expect(alwaysPatterns(ask("edit", ["a.ts"]))).toEqual(["a.ts"]);
+	expect(toRules("edit", ["a.ts"])).toEqual([rule("edit", "a.ts", "allow")]);
 });

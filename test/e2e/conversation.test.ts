@@ -54,6 +54,33 @@ describe("a conversation", { timeout: 900_000 }, () => {
 		await station.paddock.closeConversation(talk);
 	});
 
+	test("what was allowed for always is still allowed when it is opened again", async () => {
+		await using model = await openScriptedModel([
+			...[bash("echo one > a"), say("first"), bash("echo two > b"), say("second")],
+		]);
+		const { paddock } = station;
+		const talk = await start({ endpoint: model.endpoint, text: "Begin.", agent: { permission: "ask" } });
+		const ask = await until(talk, (event) => event.type === "permission-ask");
+		const { requestId } = ask as { requestId: string };
+		await paddock.command(talk, { type: "permission", requestId, reply: "always", by: "anna" });
+		await until(talk, (event) => event.type === "turn-end" && event.text === "first");
+		await paddock.closeConversation(talk);
+		await until(talk, (event) => event.type === "conversation-end");
+		await paddock.reopenConversation(talk, { apiKey: model.endpoint.apiKey });
+		await paddock.sendMessage(talk, { text: "Again." });
+		await until(talk, (event) => event.type === "turn-end" && event.text === "second");
+		await paddock.closeConversation(talk);
+		const all = (await paddock.conversationEvents(talk, { after: 0, limit: 1_000 }))!.items;
+		expect(all.filter(({ type }) => type === "permission-always")).toMatchObject([
+			{ requestId, by: "anna", permission: "bash" },
+		]);
+		const ends = all.flatMap((event) => (event.type === "permission-end" ? [event] : []));
+		expect(ends).toMatchObject([
+			{ reply: "once", by: "anna" },
+			{ reply: "once", by: "rule" },
+		]);
+	});
+
 	test("nobody says anything for long enough: it closes by itself", async () => {
 		await using model = await openScriptedModel([say("first")]);
 		const talk = await start({ endpoint: model.endpoint, text: "Begin.", idleS: 0.5 });

@@ -109,6 +109,14 @@ export class Story {
 			case "interrupted":
 				this.#say(paint("yellow", "Interrupted."));
 				return;
+			case "conversation-start":
+				// What another worker's agent asked nobody waits for any more.
+				this.asks.length = 0;
+				return;
+			case "permission-always":
+				if (event.by !== me)
+					this.#say(paint("dim", `Allowed from now on: ${oneLine(event.patterns.join(", "))}`));
+				return;
 			case "model-set":
 				this.#say(paint("dim", `From now on: ${oneLine(event.model)}`));
 				return;
