@@ -33,6 +33,8 @@ export interface BoxProcess extends AsyncDisposable {
 	readonly stdout: Readable;
 	readonly stderr: Readable;
 	readonly exited: Promise<{ exitCode: number | null; signal: string | null }>;
+	/** A byte stream to a loopback port that this process listens on. Once it has ended, nobody else who listens there is reached. */
+	connect(port: number): Promise<Duplex>;
 	kill(signal?: NodeJS.Signals): Promise<void>;
 }
 

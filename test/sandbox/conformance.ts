@@ -1,9 +1,11 @@
+import { spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
+import { readdirSync, readFileSync } from "node:fs";
 import { type Duplex, PassThrough, Readable, Writable } from "node:stream";
-import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, type TestContext, test, vi } from "vitest";
 import { BoxSpec } from "../../src/model/task.ts";
-import type { Backend, OpenOptions, Sandbox } from "../../src/sandbox/sandbox.ts";
+import type { Backend, BoxProcess, OpenOptions, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { wronglyDecided } from "./probes/syscalls.ts";
 
@@ -340,6 +342,18 @@ export function conformance(subject: Subject): void {
 				connection.end(Buffer.alloc(20_000_000));
 				const [chunk] = await once(server.output, "data");
 				expect(String(chunk)).toBe("got 20000000\n");
+			});
+
+			test("a process is reached on its port, and nobody who has taken its place there", async (context) => {
+				here(context);
+				await using server = await startServer(box, "c.end('true')");
+				const ask = async (to: { connect(port: number): Promise<Duplex> }) =>
+					String(await bytesOf(await to.connect(server.port)));
+				expect([await ask(server.process), await ask(box)]).toEqual(["true", "true"]);
+				await box.exec(`kill -9 ${server.process.pid}`);
+				await using _impostor = await startServer(box, "c.end('false')", server.port);
+				expect(await ask(box)).toBe("false");
+				await expect(ask(server.process)).rejects.toMatchObject({ code: "port_closed" });
 			});
 
 			test("a port nobody listens on is an error", async (context) => {
@@ -704,6 +718,20 @@ export function conformance(subject: Subject): void {
 				expect((await own.exec(left)).stdout).toBe("0\n");
 			});
 
+			test("a killAll that leaves somebody alive is an error", async (context) => {
+				here(context);
+				// Without walls the test's own uid may end everybody.
+				if (!subject.isolated) return;
+				requirePart(context, "root", process.getuid?.() === 0, "only root can put a process into a box");
+				await using own = await open({ role: "verifier" });
+				{
+					await using _stranger = await startStranger(own);
+					await expect(own.killAll()).rejects.toMatchObject({ code: "kill_failed", retryable: true });
+				}
+				await own.killAll();
+				expect((await own.exec("echo alive")).stdout).toBe("alive\n");
+			});
+
 			test("frozen and thawed it works as before, where it can be frozen", async (context) => {
 				here(context);
 				await using own = await open({ role: "verifier" });
@@ -811,12 +839,43 @@ const portOf = (box: Sandbox) => new URL(box.gatewayUrl).port;
 async function startServer(
 	box: Sandbox,
 	serve: string,
-): Promise<AsyncDisposable & { port: number; output: Readable }> {
-	const program = `const s=require('net').createServer(c=>{${serve}}).listen(0,'127.0.0.1',()=>console.log(s.address().port))`;
+	at = 0,
+): Promise<AsyncDisposable & { port: number; output: Readable; process: BoxProcess }> {
+	const program = `const s=require('net').createServer(c=>{${serve}}).listen(${at},'127.0.0.1',()=>console.log(s.address().port))`;
 	const child = await box.spawn([box.agentBinary, "-e", program], { cwd: "/", env: { BUN_BE_BUN: "1" } });
 	const [chunk] = await once(child.stdout, "data");
 	const port = Number(String(chunk));
-	return { port, output: child.stdout, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() };
+	return {
+		port,
+		output: child.stdout,
+		process: child,
+		[Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
+	};
+}
+
+/** A process of the machine's root among those of the box: nobody inside may end it. */
+async function startStranger(box: Sandbox): Promise<AsyncDisposable> {
+	const init = readdirSync("/proc").find((pid) => isFirstOf(box, pid));
+	const stranger = spawn("nsenter", ["--target", init!, "--pid", "sleep", "600"], { stdio: "ignore" });
+	await vi.waitUntil(async () => (await box.exec("pgrep -fx 'sleep 600'")).stdout !== "");
+	return {
+		async [Symbol.asyncDispose]() {
+			const gone = once(stranger, "exit");
+			const [child] = readFileSync(`/proc/${stranger.pid}/task/${stranger.pid}/children`, "utf8").split(" ");
+			process.kill(Number(child), "SIGKILL");
+			await gone;
+		},
+	};
+}
+
+/** On this machine, where all backends of a test have their boxes. */
+function isFirstOf(box: Sandbox, pid: string): boolean {
+	try {
+		const isInit = readFileSync(`/proc/${pid}/cmdline`, "utf8").includes(`{"boxId":"${box.id}"`);
+		return isInit && /^NSpid:.*\t1$/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+	} catch {
+		return false;
+	}
 }
 
 /** The kernel needs a moment between a kill and an empty process table; the box itself waits for it. */

@@ -191,9 +191,10 @@ class ServeAgent implements BootedAgent {
 	}
 
 	#client(directory: string): ServeClient {
-		const { box, port, password } = this.#parts;
+		const { server, port, password } = this.#parts;
+		// The password is the server's alone: the agent may end it and listen in its place.
 		return new ServeClient(
-			placeInBox(() => box.connect(port)),
+			placeInBox(() => server.connect(port)),
 			{ password, directory },
 		);
 	}

@@ -10,14 +10,13 @@ import type {
 	PackOptions,
 	Sandbox,
 } from "../sandbox.ts";
+import { connect } from "./connect.ts";
 import { Control } from "./control.ts";
-import { exec, lostMidway, toBoxError } from "./exec.ts";
+import { exec } from "./exec.ts";
 import { exists, list, readFile, request, writeFiles } from "./files.ts";
-import { readFrame } from "./frames.ts";
 import type { BoxOptions, Doors, Launched } from "./launch.ts";
 import { listenForBox } from "./listeners.ts";
 import { spawn } from "./spawn.ts";
-import { FROM_BOX } from "./wire.ts";
 
 const READY_TIMEOUT_MS = 30_000;
 const HELP_AFTER_MS = 2_000;
@@ -109,13 +108,8 @@ export class Box implements Sandbox {
 		return spawn(this.#control, argv, options);
 	}
 
-	async connect(port: number): Promise<Duplex> {
-		const { connection } = await this.#control.open({ op: "connect", port });
-		await using _patience = this.#control.expectAnswer();
-		const answer = await readFrame(connection);
-		if (answer?.type === FROM_BOX.result) return connection;
-		connection.destroy();
-		throw answer === null ? lostMidway(this.#control) : toBoxError(answer.payload);
+	connect(port: number): Promise<Duplex> {
+		return connect(this.#control, port);
 	}
 
 	readFile(path: string, options: { maxBytes?: number } = {}): Promise<Buffer> {

@@ -12,6 +12,8 @@ const MAX_STRANGERS = 32;
 /** One operation in the box: what it sends and receives, and a way to signal the process behind it. */
 export interface Operation {
 	readonly connection: Duplex;
+	/** By which later operations refer to it. */
+	readonly nonce: string;
 	signal(name: NodeJS.Signals): void;
 }
 
@@ -68,7 +70,7 @@ export class Control {
 			this.#order({ open: nonce });
 		});
 		connection.write(encodeFrame(TO_BOX.request, JSON.stringify(request)));
-		return { connection, signal: (name) => this.#order({ signal: nonce, name }) };
+		return { connection, nonce, signal: (name) => this.#order({ signal: nonce, name }) };
 	}
 
 	/** Unless it is disposed of, or refreshed, in time, the box is lost. */

@@ -1,6 +1,7 @@
-import { PassThrough, type Readable } from "node:stream";
+import { type Duplex, PassThrough, type Readable } from "node:stream";
 import { RolloutError } from "../../errors.ts";
 import type { BoxProcess } from "../sandbox.ts";
+import { connect } from "./connect.ts";
 import type { Control, Operation } from "./control.ts";
 import { type Ending, lostMidway, parseEnding, parseReply, toBoxError } from "./exec.ts";
 import { type Frame, readFrame } from "./frames.ts";
@@ -20,7 +21,7 @@ export async function spawn(
 	const operation = await control.open({ op: "exec", argv, cwd: options.cwd, env: options.env ?? {} });
 	const first = await readFrame(operation.connection);
 	if (first?.type !== FROM_BOX.started) throw couldNotStart(control, argv[0] ?? "", first);
-	return new Spawned(operation, Number(parseReply(first.payload).pid));
+	return new Spawned(control, operation, Number(parseReply(first.payload).pid));
 }
 
 class Spawned implements BoxProcess {
@@ -28,16 +29,22 @@ class Spawned implements BoxProcess {
 	readonly stdout: Readable;
 	readonly stderr: Readable;
 	readonly exited: Promise<Exit>;
+	readonly #control: Control;
 	readonly #operation: Operation;
 
-	constructor(operation: Operation, pid: number) {
+	constructor(control: Control, operation: Operation, pid: number) {
 		const stdout = new PassThrough();
 		const stderr = new PassThrough();
+		this.#control = control;
 		this.#operation = operation;
 		this.pid = pid;
 		this.stdout = stdout;
 		this.stderr = stderr;
 		this.exited = this.#relay(stdout, stderr);
+	}
+
+	connect(port: number): Promise<Duplex> {
+		return connect(this.#control, port, this.#operation.nonce);
 	}
 
 	async kill(signal: NodeJS.Signals = "SIGTERM"): Promise<void> {

@@ -52,7 +52,7 @@ export type Order = { open: string } | { signal: string; name: NodeJS.Signals };
 /** The first frame of a connection: the one operation it is for. */
 export type Request =
 	| ExecRequest
-	| { op: "connect"; port: number }
+	| ConnectRequest
 	| ReadRequest
 	| { op: "write" }
 	| ListRequest
@@ -66,6 +66,13 @@ export interface ExecRequest {
 	env: Record<string, string>;
 	/** Without it the command reads from /dev/null. */
 	stdin?: boolean | undefined;
+}
+
+export interface ConnectRequest {
+	op: "connect";
+	port: number;
+	/** The nonce of the command that listens there: once it has ended, whoever has taken its place is not spoken to. */
+	command?: string | undefined;
 }
 
 export interface ReadRequest {

@@ -7,7 +7,7 @@ import { Input } from "./input.ts";
 import { makePipe, notifyOf } from "./libc.ts";
 import type { Limits } from "./limits.ts";
 import { Output } from "./output.ts";
-import { awaits, awaitsNoLonger } from "./processes.ts";
+import { awaits, awaitsNoLonger, isAlive } from "./processes.ts";
 import { wake } from "./readiness.ts";
 
 /** How long background children may keep the pipes of an ended command open without writing. */
@@ -22,6 +22,11 @@ const running = new Map<string, Command>();
 
 export function signalCommand(nonce: string, name: NodeJS.Signals): void {
 	running.get(nonce)?.signal(name);
+}
+
+/** Whether it lives: the kernel may know of its end before this process has heard of it. */
+export function isRunning(nonce: string): boolean {
+	return running.get(nonce)?.isAlive ?? false;
 }
 
 /** Starts the command and stays with it to its end. */
@@ -87,6 +92,11 @@ class Command {
 		});
 		this.#connection.on("end", () => this.#abandon());
 		this.#connection.on("close", () => this.#abandon());
+	}
+
+	get isAlive(): boolean {
+		const { pid } = this.#process;
+		return this.#exit === null && pid !== undefined && isAlive(pid);
 	}
 
 	/** For the command and all it started in its process group. */

@@ -6,8 +6,8 @@
 
 import { connect, type Socket } from "node:net";
 import { resolve } from "node:path";
-import { type Hello, INIT_EXIT, type InitConfig, type Order, type Request } from "../wire.ts";
-import { runCommand, signalCommand } from "./command.ts";
+import { type ConnectRequest, type Hello, INIT_EXIT, type InitConfig, type Order, type Request } from "../wire.ts";
+import { isRunning, runCommand, signalCommand } from "./command.ts";
 import { exists, listFolder, readFile, writeFiles } from "./files.ts";
 import { fail, finish, onLines, onRequest } from "./frames.ts";
 import { killAll } from "./kill-all.ts";
@@ -69,7 +69,7 @@ async function perform(nonce: string, connection: Socket, request: Request, rest
 		case "exec":
 			return runCommand(nonce, connection, request, rest, { config, limits });
 		case "connect":
-			return tunnel(connection, request.port, rest);
+			return tunnel(connection, request.port, rest, () => isListener(request));
 		case "write":
 			return await writeFiles(connection, config.home, rest);
 		case "read":
@@ -81,6 +81,10 @@ async function perform(nonce: string, connection: Socket, request: Request, rest
 		case "killAll":
 			return finish(connection, { killed: await killAll(config) });
 	}
+}
+
+function isListener({ command }: ConnectRequest): boolean {
+	return command === undefined || isRunning(command);
 }
 
 function atHome<Named extends { path: string }>(request: Named): Named {

@@ -17,6 +17,10 @@ export function processes(): Process[] {
 		.flatMap((name) => toProcess(Number(name)) ?? []);
 }
 
+export function isAlive(pid: number): boolean {
+	return toProcess(pid)?.isZombie === false;
+}
+
 /** All that was started by `root` or by its descendants, as long as orphans come back to it. */
 export function descendantsOf(root: number): Process[] {
 	const children = new Map<number, Process[]>();

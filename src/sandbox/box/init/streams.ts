@@ -3,12 +3,19 @@ import { connect, createServer } from "node:net";
 import { FROM_BOX } from "../wire.ts";
 import { fail, send } from "./frames.ts";
 
-/** From here on the connection carries bytes to and from a port in the box. */
-export function tunnel(connection: Socket, port: number, rest: Buffer): void {
+/**
+ * From here on the connection carries bytes to and from a port in the box. Who listens there is looked at once it is connected: a port
+ * that was taken over before has nobody left to ask for, and one that is still held cannot be taken over.
+ */
+export function tunnel(connection: Socket, port: number, rest: Buffer, isListener: () => boolean): void {
 	const inner = connect({ port, host: "127.0.0.1" });
 	const refused = (error: Error) => fail(connection, error);
 	inner.on("error", refused);
 	inner.on("connect", () => {
+		if (!isListener()) {
+			inner.destroy();
+			return refused(Object.assign(new Error("who listened there has ended"), { code: "ECONNREFUSED" }));
+		}
 		inner.removeListener("error", refused);
 		send(connection, FROM_BOX.result, "{}");
 		if (rest.length > 0) inner.write(rest);
