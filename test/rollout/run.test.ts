@@ -89,6 +89,36 @@ test("a box that no longer answers when its processes have to end is given up af
 	expect(end.failure).toMatchObject({ boundary: "sandbox", code: "box_unresponsive", retryable: true });
 });
 
+const unkilled = async () => {
+	throw new RolloutError("sandbox", "kill_failed", "not every process in the box could be ended", {
+		retryable: true,
+	});
+};
+
+test("an agent of which something could not be ended is not verified, and its attempt is another's", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer"));
+	const end = await stage.play(task({ verify: ["grep -q 42 answer"], clocks }), {
+		change: withReady((ready) => changed(ready, { box: changed(ready.box, { killAll: unkilled }) })),
+	});
+	expect(end).toMatchObject({ outcome: "failed", reward: null });
+	expect(end.failure).toMatchObject({ boundary: "sandbox", code: "kill_failed", retryable: true });
+});
+
+test("a verify command of which something could not be ended gives no reward", async () => {
+	await using stage = await openStage(scriptAgent("echo 42 > answer"));
+	const backend: Deps["backend"] = async (...which) => {
+		const real = await stage.deps.backend(...which);
+		return changed(real, {
+			open: async (options) => changed(await real.open(options), { killAll: unkilled }),
+		});
+	};
+	const end = await stage.play(task({ verify: ["grep -q 42 answer"], clocks }), {
+		change: (deps) => ({ ...deps, backend }),
+	});
+	expect(end).toMatchObject({ outcome: "failed", reward: null });
+	expect(end.failure).toMatchObject({ code: "kill_failed", retryable: true });
+});
+
 test("the clean box opens at the model's last word, while the agent is still at work", async () => {
 	const opened = Promise.withResolvers<void>();
 	const agent = scriptAgent("true");
