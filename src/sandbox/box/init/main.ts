@@ -6,7 +6,14 @@
 
 import { connect, type Socket } from "node:net";
 import { resolve } from "node:path";
-import { type ConnectRequest, type Hello, INIT_EXIT, type InitConfig, type Order, type Request } from "../wire.ts";
+import {
+	type ConnectRequest,
+	type Hello,
+	INIT_EXIT,
+	type InitConfig,
+	type Order,
+	type Request,
+} from "../wire.ts";
 import { isRunning, runCommand, signalCommand } from "./command.ts";
 import { exists, listFolder, readFile, writeFiles } from "./files.ts";
 import { fail, finish, onLines, onRequest } from "./frames.ts";
