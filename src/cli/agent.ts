@@ -6,7 +6,7 @@ import type { KeptAgent, KeptBudget } from "../model/kept-agent.ts";
 import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { openHere, warnOn } from "./open-here.ts";
-import { untilInterrupt } from "./run/interrupt.ts";
+import { stayAlive, untilInterrupt } from "./run/interrupt.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { layOut } from "./terminal/table.ts";
 
@@ -135,10 +135,21 @@ for over HTTP (POST /api/v1/agents/<name>/start), and takes over what a dead one
 	async run(args, shell) {
 		const name = onlyName(args);
 		await using paddock = await openStore(shell);
-		const { baseUrl, ended } = await paddock.startAgent(name);
+		// From before the start on: a server that is just starting would outlive a command that dies of its Ctrl-C.
+		const interrupted = untilInterrupt();
+		using _staying = stayAlive();
+		const starting = paddock.startAgent(name);
+		const started = await Promise.race([starting, interrupted]);
+		if ("signal" in started) {
+			printLine(shell.stderr, "Closing …");
+			await paddock.stopAgent(name);
+			await starting.catch(() => {}); // It was told to end.
+			return started.exitCode;
+		}
+		const { baseUrl, ended } = started;
 		printLine(shell.stdout, `${name} is at ${baseUrl}. Its password: paddock agent access ${name}`);
 		printLine(shell.stderr, "Ctrl-C ends it.");
-		const first = await Promise.race([ended, untilInterrupt()]);
+		const first = await Promise.race([ended, interrupted]);
 		if (typeof first === "string") {
 			printLine(shell.stderr, `${name} has ended: ${first}.`);
 			return first === "it was stopped" || first === "it was removed" ? 0 : 1;

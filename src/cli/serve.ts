@@ -34,13 +34,15 @@ Ctrl-C or SIGTERM: takes nothing new, lets what runs end for 30 s, hands the res
 		});
 		// Their long requests end before the server waits for the last request.
 		await using _doors = doors;
+		// From before anything is started that would outlive us: what comes too early waits until all is there.
+		const interrupted = untilInterrupt();
 		void paddock.resumeAgents();
 		const working = args.has("no-worker") ? null : await paddock.work({ capacity: config.concurrency });
 		printLine(
 			shell.stderr,
 			`Paddock is at ${serving.url}  (page /web, API /docs, MCP /mcp). Ctrl-C ends it.`,
 		);
-		await untilInterrupt();
+		await interrupted;
 		printLine(shell.stderr, "Closing …");
 		await working?.drain(GRACE_MS);
 		await working?.[Symbol.asyncDispose]();

@@ -38,6 +38,12 @@ export interface AgentChange {
 	key?: "revoked" | "renewed" | undefined;
 }
 
+interface Started {
+	keeping: Promise<Keeping>;
+	/** For as long as it starts. */
+	stop: AbortController;
+}
+
 const LOG_TAIL_BYTES = 256 * 1024;
 /** How long a stop waits for the process that keeps the agent. */
 const STOP_MS = 20_000;
@@ -45,7 +51,8 @@ const STOP_MS = 20_000;
 /** The agents that are kept outside any box: their records, and the servers of those that this process keeps. */
 export class AgentHost implements AsyncDisposable {
 	readonly #options: HostOptions;
-	readonly #kept = new Map<string, Promise<Keeping>>();
+	readonly #kept = new Map<string, Started>();
+	#isClosed = false;
 
 	constructor(options: HostOptions) {
 		this.#options = options;
@@ -91,14 +98,15 @@ export class AgentHost implements AsyncDisposable {
 
 	/** Started here, and kept by this process as long as it lives; one that runs already is left as it is. */
 	async start(name: string): Promise<Keeping> {
-		const keeping = this.#kept.get(name) ?? this.#start(name);
-		this.#kept.set(name, keeping);
+		// Nobody would be left to end it.
+		if (this.#isClosed) throw new UsageError("this process is about to end", "agent_stopped");
+		const started = this.#kept.get(name) ?? this.#begin(name);
 		try {
-			const kept = await keeping;
-			void kept.ended.then(() => this.#forget(name, keeping));
+			const kept = await started.keeping;
+			void kept.ended.then(() => this.#forget(name, started));
 			return kept;
 		} catch (error) {
-			this.#forget(name, keeping);
+			this.#forget(name, started);
 			throw error;
 		}
 	}
@@ -106,7 +114,7 @@ export class AgentHost implements AsyncDisposable {
 	/** Wherever it runs; null when there is none. */
 	async stop(name: string): Promise<KeptAgent | null> {
 		const { agents } = this.#options.store;
-		const here = await this.#kept.get(name)?.catch(() => null);
+		const here = await this.#here(name);
 		const agent = await agents
 			.change(name, { wanted: "stopped" }, { needsRestart: false })
 			// What runs here ends, whether or not that can be written down.
@@ -162,22 +170,36 @@ export class AgentHost implements AsyncDisposable {
 		});
 		for (const { name, wanted, keptBy } of agents) {
 			if (wanted !== "running" || keptBy === null || (await isThere(keptBy))) continue;
+			if (this.#isClosed) return;
 			await this.start(name).catch((error) => warn(`agent ${name}: ${messageOf(error)}`));
 		}
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
-		const kept = await Promise.allSettled(this.#kept.values());
-		await Promise.all(
-			kept.flatMap((each) => (each.status === "fulfilled" ? [each.value[Symbol.asyncDispose]()] : [])),
-		);
+		this.#isClosed = true;
+		const kept = await Promise.all([...this.#kept.keys()].map((name) => this.#here(name)));
+		await Promise.all(kept.map((each) => each?.[Symbol.asyncDispose]()));
 	}
 
-	#forget(name: string, keeping: Promise<Keeping>): void {
-		if (this.#kept.get(name) === keeping) this.#kept.delete(name);
+	#begin(name: string): Started {
+		const stop = new AbortController();
+		const started = { stop, keeping: this.#start(name, stop.signal) };
+		this.#kept.set(name, started);
+		return started;
 	}
 
-	async #start(name: string): Promise<Keeping> {
+	/** What is to be ended here: one that just starts is not waited for, it ends as it is. */
+	async #here(name: string): Promise<Keeping | null> {
+		const started = this.#kept.get(name);
+		started?.stop.abort();
+		return (await started?.keeping.catch(() => null)) ?? null;
+	}
+
+	#forget(name: string, started: Started): void {
+		if (this.#kept.get(name) === started) this.#kept.delete(name);
+	}
+
+	async #start(name: string, stop: AbortSignal): Promise<Keeping> {
 		const { store, env } = this.#options;
 		const agent = await this.find(name);
 		if (agent === null) throw unknownAgent(name);
@@ -196,7 +218,7 @@ export class AgentHost implements AsyncDisposable {
 				`the agent ${name} is kept by another process already (${describe(keptBy)}): stop it first`,
 				"agent_kept",
 			);
-		return await Keeping.start(taken, place, binary, this.#options);
+		return await Keeping.start(taken, place, binary, this.#options, stop);
 	}
 
 	/** Whoever keeps it is told by the record. */

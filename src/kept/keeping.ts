@@ -38,12 +38,13 @@ export class Keeping implements AsyncDisposable {
 		this.#access = parts.access;
 	}
 
-	/** The agent must be ours already; it is let go again when it does not start. */
+	/** The agent must be ours already; it is let go again when it does not start, or when `stop` fires before it has. */
 	static async start(
 		agent: KeptAgent,
 		place: AgentKeeperPlace,
 		binary: string,
 		deps: KeepingDeps,
+		stop: AbortSignal,
 	): Promise<Keeping> {
 		const { agents } = deps.store;
 		await using stack = new AsyncDisposableStack();
@@ -53,8 +54,14 @@ export class Keeping implements AsyncDisposable {
 		const keeper = stack.use(toKeeper(agent, secrets, binary, access.provider));
 		// A server that an earlier process left runs on, unless it would not find its models any more.
 		if (await writeHome(agent.home, access.provider)) await keeper.stop();
+		// What goes wrong with it shows when the keeper is disposed of, which stops it once more.
+		const stopNow = () => void keeper.stop().catch(() => {});
+		stop.addEventListener("abort", stopNow);
+		stack.defer(() => stop.removeEventListener("abort", stopNow));
+		stop.throwIfAborted();
 		const { baseUrl } = await keeper.ensureRunning();
 		await agents.listens(agent.name, place, baseUrl);
+		stop.removeEventListener("abort", stopNow);
 		stack.move();
 		const keeping = new Keeping(agent, place, deps, { keeper, access });
 		keeping.#watching = deps.store.watch(agent.id, () => void keeping.#look());

@@ -1,7 +1,8 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { identify } from "../../src/agent/keeper/processes.ts";
+import { writeFakeServe } from "../fakes/opencode-serve.ts";
 import { filesHolding } from "../fixtures/evidence.ts";
 import { Paddock, type Started } from "./paddock.ts";
 
@@ -63,6 +64,43 @@ test("an agent is added, started, taken over after its keeper was killed, stoppe
 	expect((await ask("list")).said).toContain("revoked");
 	expect((await ask("remove", "helper")).said).toContain("Removed helper");
 	expect((await ask("remove", "helper")).code).toBe(2);
+});
+
+test("a Ctrl-C while the agent starts ends what has been started, and leaves no server behind", {
+	timeout: LONG,
+}, async () => {
+	await using paddock = await Paddock.open();
+	const binary = join(paddock.home, "slow-opencode");
+	const note = join(paddock.home, "started");
+	// It says that it is there, and takes its time to listen.
+	writeFileSync(binary, `#!/bin/sh\necho $$ > ${note}.new; mv ${note}.new ${note}; exec sleep 300\n`, {
+		mode: 0o755,
+	});
+	expect(await paddock.run([...ADD, "--binary", binary, "--direct"])).toMatchObject({ code: 0 });
+	const starting = paddock.start(["agent", "start", "helper"]);
+	await expect.poll(() => existsSync(note), { timeout: LONG }).toBe(true);
+	const pid = Number(readFileSync(note, "utf8"));
+	starting.child.kill("SIGINT");
+	await starting.ended;
+	expect(identify(pid)).toBeNull();
+	expect(existsSync(join(paddock.home, "data/agents/helper/server.json"))).toBe(false);
+});
+
+test("an agent that goes straight to its endpoint is kept until its command is told to end, and not a moment longer", {
+	timeout: LONG,
+}, async () => {
+	await using paddock = await Paddock.open();
+	const binary = await writeFakeServe(paddock.home);
+	expect(await paddock.run([...ADD, "--binary", binary, "--direct"])).toMatchObject({ code: 0 });
+	const keeping = paddock.start(["agent", "start", "helper"]);
+	await addressOf(keeping);
+	const pid = serverOf(paddock);
+	// Long enough for a process that nothing keeps to end by itself.
+	expect((await paddock.run(["agent", "list"])).stdout).toMatch(/running/);
+	expect({ code: keeping.child.exitCode, server: identify(pid)?.pid }).toEqual({ code: null, server: pid });
+	keeping.child.kill("SIGTERM");
+	await keeping.ended;
+	expect(identify(pid)).toBeNull();
 });
 
 async function addressOf(started: Started): Promise<string> {

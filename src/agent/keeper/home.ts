@@ -26,7 +26,7 @@ export async function writeHome(home: string, provider: KeptProvider): Promise<b
 }
 
 /** Whole or not at all, and never readable by others, not even for an instant. False when it was there already, word for word. */
-async function writePrivate(home: string, path: string, content: string): Promise<boolean> {
+export async function writePrivate(home: string, path: string, content: string): Promise<boolean> {
 	const target = join(home, path);
 	await makeFolder(dirname(target));
 	if ((await readFile(target, "utf8").catch(() => null)) === content) return false;

@@ -4,13 +4,14 @@ import { messageOf, RolloutError } from "../../errors.ts";
 import { permissions, serverEnvironment } from "../opencode-config.ts";
 import { openServeConversation } from "../serve/attach.ts";
 import type { ServeConversation, ServeConversationOptions } from "../serve/conversation.ts";
+import { SERVE_TIMES } from "../serve/times.ts";
 import { CrashGuard } from "./crash-guard.ts";
 import { type KeptProvider, writeHome } from "./home.ts";
 import { type Launched, launch, type ServerEnd } from "./launch.ts";
 import { LogFile } from "./log-file.ts";
 import { isSame, withVariable } from "./processes.ts";
 import { KEEPER_TIMES, type KeeperTimes, Readiness } from "./readiness.ts";
-import { forgetServer, recallServer, rememberServer } from "./server-record.ts";
+import { forgetServer, recallServer, rememberServer, startingServer } from "./server-record.ts";
 import { signal } from "./signals.ts";
 
 export interface KeeperOptions {
@@ -132,7 +133,8 @@ export class ServeKeeper implements AsyncDisposable {
 	}
 
 	async #ensure(): Promise<{ baseUrl: string }> {
-		await this.#stopping;
+		// Without a pause, unless there is something to wait for: a stop that follows must find the start that it stops.
+		if (this.#stopping !== null) await this.#stopping;
 		this.#stopAsked = new AbortController();
 		this.#readiness = this.#newReadiness();
 		const deadline = this.#times.now() + this.#times.readyMs;
@@ -171,6 +173,8 @@ export class ServeKeeper implements AsyncDisposable {
 		this.#needsRestart = false;
 		const mark = randomBytes(12).toString("hex");
 		const log = await LogFile.open(this.logPath, maxLogBytes);
+		// Before it exists: whoever kills us from here on leaves something behind that can be found.
+		await rememberServer(home, startingServer(mark));
 		const server = await launch({ binary, home, port, env: this.#environment(mark), log, mark });
 		this.#server = server;
 		try {
@@ -218,7 +222,8 @@ export class ServeKeeper implements AsyncDisposable {
 
 	/** Somebody else's child cannot be waited for, only looked at. */
 	async #untilDead(isAlive: () => Promise<boolean>): Promise<ServerEnd> {
-		while (await isAlive()) await this.#times.sleep(this.#times.pollMs, NEVER);
+		// Looking on is no reason to stay.
+		while (await isAlive()) await SERVE_TIMES.sleep(this.#times.pollMs, NEVER);
 		return { exitCode: null, signal: null };
 	}
 
@@ -231,13 +236,19 @@ export class ServeKeeper implements AsyncDisposable {
 		if (await server.isAlive()) signal(server.pid, "SIGKILL", { group: true });
 		while (await server.isAlive()) await sleep(20, NEVER);
 		await this.#sweep(server.mark);
-		await forgetServer(this.#options.home);
+		await forgetServer(this.#options.home, server);
 		await server.log[Symbol.asyncDispose]();
 		if (this.#server === server) this.#server = null;
 	}
 
 	async #sweep(mark: string): Promise<void> {
-		for (const pid of await withVariable(`${MARK}=${mark}`)) signal(pid, "SIGKILL");
+		for (;;) {
+			const pids = await withVariable(`${MARK}=${mark}`);
+			if (pids.length === 0) return;
+			for (const pid of pids) signal(pid, "SIGKILL");
+			// What is being killed may just have started another.
+			await this.#times.sleep(20, NEVER);
+		}
 	}
 
 	#environment(mark: string): Record<string, string> {

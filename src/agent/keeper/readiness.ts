@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
 import { RolloutError } from "../../errors.ts";
 import { placeAt, ServeClient } from "../serve/client.ts";
-import { SERVE_TIMES } from "../serve/times.ts";
 import type { Launched } from "./launch.ts";
 import { listensOn } from "./processes.ts";
 
@@ -15,6 +15,7 @@ export interface KeeperTimes {
 	unhealthyMs: number;
 	termMs: number;
 	now(): number;
+	/** Keeps the process alive: one that ended in the middle of a start or a stop would leave the server behind. */
 	sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
@@ -26,7 +27,10 @@ export const KEEPER_TIMES: KeeperTimes = {
 	unhealthyMs: 5_000,
 	termMs: 5_000,
 	now: () => Date.now(),
-	sleep: SERVE_TIMES.sleep,
+	sleep: async (ms, signal) => {
+		// Woken early by its signal, it has slept enough.
+		await delay(ms, null, { signal }).catch(() => {});
+	},
 };
 
 /** Tells whether a server is up, is well, and is ours. Every wait ends with its deadline, or when `stop` fires. */

@@ -1,5 +1,6 @@
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { writePrivate } from "./home.ts";
 import type { ProcessIdentity } from "./processes.ts";
 
 /** What finds a server again after we were restarted; no secret is in it. */
@@ -11,11 +12,16 @@ export interface ServerRecord extends ProcessIdentity {
 
 const FILE = "server.json";
 
+/** One that is about to be started: whoever reads this finds what came of it by its mark, and no process by its number. */
+export function startingServer(mark: string): ServerRecord {
+	return { pid: 0, startTime: "", baseUrl: "", mark };
+}
+
 export async function rememberServer(
 	home: string,
 	{ pid, startTime, baseUrl, mark }: ServerRecord,
 ): Promise<void> {
-	await writeFile(join(home, FILE), JSON.stringify({ pid, startTime, baseUrl, mark }), { mode: 0o600 });
+	await writePrivate(home, FILE, JSON.stringify({ pid, startTime, baseUrl, mark }));
 }
 
 export async function recallServer(home: string): Promise<ServerRecord | null> {
@@ -27,10 +33,12 @@ export async function recallServer(home: string): Promise<ServerRecord | null> {
 			Number.isInteger(pid) && [startTime, baseUrl, mark].every((field) => typeof field === "string");
 		return isWhole && mark !== "" ? { pid, startTime, baseUrl, mark } : null;
 	} catch {
-		return null; // Cut short by a crash: as good as none.
+		return null; // Not ours.
 	}
 }
 
-export async function forgetServer(home: string): Promise<void> {
-	await rm(join(home, FILE), { force: true });
+/** Another may have been started meanwhile: that one is not forgotten. */
+export async function forgetServer(home: string, { mark }: Pick<ServerRecord, "mark">): Promise<void> {
+	const remembered = await recallServer(home);
+	if (remembered === null || remembered.mark === mark) await rm(join(home, FILE), { force: true });
 }

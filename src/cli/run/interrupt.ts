@@ -6,6 +6,7 @@ export interface Interrupt {
 
 /** npm passes on the Ctrl-C that the terminal has sent to all of us: one press can arrive twice. */
 const SAME_PRESS_MS = 500;
+const LONG_MS = 3_600_000;
 
 /**
  * The first Ctrl-C (or SIGTERM, SIGHUP) calls back, to end in good order; the second one ends the process at once.
@@ -35,6 +36,12 @@ export function onInterrupt(callback: (interrupt: Interrupt) => void): Disposabl
 			starter.off("orphaned", onOrphaned);
 		},
 	};
+}
+
+/** A process that only waits for its signals would end by itself: nothing else keeps it. */
+export function stayAlive(): Disposable {
+	const staying = setInterval(() => {}, LONG_MS);
+	return { [Symbol.dispose]: () => clearInterval(staying) };
 }
 
 /** Resolves when the person wants it to end; a second request ends the process at once. */
