@@ -478,7 +478,7 @@ export function conformance(subject: Subject): void {
 				here(context);
 				await using other = await open({ role: "verifier" });
 				await box.exec(
-					"rm -rf p; mkdir -p p/-dash p/skip; echo a > 'p/-dash/ü \"q\"'; echo s > p/skip/s; " +
+					"rm -rf p; mkdir -p p/-dash p/skip p/empty; echo a > 'p/-dash/ü \"q\"'; echo s > p/skip/s; " +
 						"printf '#!/bin/sh\\n' > p/x; chmod 750 p/x; ln -s ../nowhere p/link; head -c 2000000 /dev/zero > p/zero",
 				);
 				const pipe = new PassThrough();
@@ -490,6 +490,7 @@ export function conformance(subject: Subject): void {
 				const here_ = (await box.exec(`${list} | grep -v ^skip`)).stdout;
 				expect((await other.exec(list)).stdout).toBe(here_);
 				expect(await other.exists("p/skip")).toBe(false);
+				expect(await other.exists("p/empty")).toBe(true);
 			});
 
 			test("without names the whole home is packed, and a locked home unlocks nothing here", async (context) => {
