@@ -27,6 +27,13 @@ export function learnSecret(value: string): void {
 	if (learned.size > MAX_LEARNED) learned.delete(learned.keys().next().value!);
 }
 
+/** The text without any value that was learned. */
+export function hideSecrets(text: string): string {
+	let clean = text;
+	for (const secret of learned) clean = clean.replaceAll(secret, HIDDEN);
+	return clean;
+}
+
 /** Structured logs on stderr, one JSON object per line. Nothing secret gets through, whatever is handed in. */
 export function createLog(options: LogOptions = {}): Log {
 	const secrets = (options.secrets ?? []).filter((secret) => secret.length >= SHORTEST_SECRET);
@@ -106,8 +113,7 @@ const SHAPES: [RegExp, string][] = [
 ];
 
 function scrub(text: string, secrets: readonly string[]): string {
-	let clean = text;
-	for (const secret of learned) clean = clean.replaceAll(secret, HIDDEN);
+	let clean = hideSecrets(text);
 	for (const secret of secrets) clean = clean.replaceAll(secret, HIDDEN);
 	for (const [shape, replacement] of SHAPES) clean = clean.replace(shape, replacement);
 	return clean;

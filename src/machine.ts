@@ -2,7 +2,9 @@ import { availableParallelism } from "node:os";
 import { opencode } from "./agent/opencode.ts";
 import { Backends } from "./backends.ts";
 import type { Config } from "./config.ts";
+import type { HeldCredential } from "./credential/hold.ts";
 import type { Refresher } from "./credential/refresher/refresher.ts";
+import type { ProbeEnd } from "./credential/verify.ts";
 import { messageOf } from "./errors.ts";
 import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
@@ -15,6 +17,7 @@ import type { Job, JobEnd } from "./queue/queue.ts";
 import { coalesce } from "./rollout/coalesce.ts";
 import { ColdBoxes } from "./rollout/cold-boxes.ts";
 import { handle } from "./rollout/handle.ts";
+import { probeLogin } from "./rollout/probe-login.ts";
 import type { ReadyBoxes, ReadyDeps } from "./rollout/ready-box.ts";
 import { Turnstile, Turnstiles } from "./rollout/turnstile.ts";
 import { WarmBoxes } from "./rollout/warm-boxes.ts";
@@ -38,6 +41,8 @@ export interface MachineOptions {
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
 export interface Machine extends AsyncDisposable {
 	readonly backends: Backends;
+	/** Has the agent itself ask a model, with a login that only it can speak for. */
+	probeLogin(held: HeldCredential, signal: AbortSignal): Promise<ProbeEnd>;
 	/** Cleans up after dead owners, then says how to handle a job. */
 	start(workerId: string): Promise<(job: Job) => Promise<JobEnd>>;
 }
@@ -51,6 +56,16 @@ export function openMachine(options: MachineOptions): Machine {
 
 	return {
 		backends,
+		probeLogin: (held, signal) =>
+			probeLogin(
+				{
+					credentials: store.credentials,
+					backend: () => backend(config.sandbox === "docker" ? "docker" : "local"),
+					warn,
+				},
+				held,
+				signal,
+			),
 		async start(workerId) {
 			await backend(config.sandbox);
 			await reap();

@@ -55,8 +55,9 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const weights = new ServedWeights();
 	const refresher = stack.use(openRefresher(placeOf(config)));
 	const machine = stack.use(open({ config, store, live, warn, gatewayLimits, weights, onReaped, refresher }));
+	const { credentials } = store;
 	const verify = (label: string) =>
-		verifyCredential({ credentials: store.credentials, refresher, probe: challenge }, label);
+		verifyCredential({ credentials, refresher, probe: challenge, probeLogin: machine.probeLogin }, label);
 	const admission = new Admission(
 		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
 		config.queueLimit,

@@ -55,6 +55,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 	verbs: [
 		...["model", "store", "export", "agent/agent.ts", "gateway/catalog.ts", "policy/names.ts"],
 		...["queue/queue.ts", "sandbox/sandbox.ts", "config.ts", "credential/capture.ts", "credential/login.ts"],
+		"credential/planted/confine.ts",
 		...["host/hosts.ts", "host/visit.ts"],
 		"live",
 	],

@@ -269,6 +269,12 @@ class AsyncClient:
         answer: Json = await self._transport.call("POST", path, silence_s=240)
         return answer
 
+    async def free_credential(self, label: str, *, newest: bool = False) -> Json:
+        """Ends a quarantine without asking the provider: what is stored is used again, or what was put aside last."""
+        path = f"/credentials/{_quoted(label)}/free"
+        answer: Json = await self._transport.call("POST", path, body={"newest": newest})
+        return answer
+
     async def remove_credential(self, label: str, *, force: bool = False) -> None:
         """Forgets it; refused while it is in use, unless forced."""
         query = {"force": "true" if force else "false"}

@@ -179,6 +179,10 @@ class Client:
         """Asks its provider one small question with it; ``state`` says what came of it. Takes up to three minutes."""
         return run(self._client.verify_credential(label))
 
+    def free_credential(self, label: str, *, newest: bool = False) -> Json:
+        """Ends a quarantine without asking the provider: what is stored is used again, or what was put aside last."""
+        return run(self._client.free_credential(label, newest=newest))
+
     def remove_credential(self, label: str, *, force: bool = False) -> None:
         """Forgets it; refused while it is in use, unless forced."""
         run(self._client.remove_credential(label, force=force))

@@ -196,6 +196,15 @@ export interface BootedAgent extends AsyncDisposable {
 export interface Agent {
 	readonly name: string;
 	readonly version: string;
-	/** Starts the program in the box, pointed at the box's gateway with `key`. */
-	boot(box: Sandbox, options: AgentOptions, key: string, signal: AbortSignal): Promise<BootedAgent>;
+	/**
+	 * Starts the program in the box, pointed at the box's gateway with `key`; or, given a model `provider/model` of its own, with the
+	 * login, settings and plugins that lie in its home.
+	 */
+	boot(
+		box: Sandbox,
+		options: AgentOptions,
+		key: string,
+		signal: AbortSignal,
+		ownModel?: string | undefined,
+	): Promise<BootedAgent>;
 }

@@ -35,8 +35,12 @@ try {
 	console.error("the server could not be hidden from what it runs:", String(error));
 }
 
+// A provider that the agent speaks to itself need not know.
+const hasOwnProvider = String(process.env.OPENCODE_CONFIG_CONTENT).includes('"enabled_providers"');
+
 export const Paddock = async () => ({
 	"chat.headers": async (input, output) => {
+		if (hasOwnProvider) return;
 		output.headers["x-paddock-agent"] = String(input.agent?.name ?? input.agent ?? "");
 	},
 	"shell.env": async (input, output) => {
@@ -76,10 +80,17 @@ export function agentFiles(): { path: string; content: string }[] {
 	];
 }
 
-export interface AgentPlace {
+/** How the agent comes to its model. */
+export interface ModelAccess {
+	/** At the gateway. */
+	key: string;
+	/** Its own instead, with a login that lies in its home: `provider/model`. */
+	ownModel?: string | undefined;
+}
+
+export interface AgentPlace extends ModelAccess {
 	home: string;
 	gatewayUrl: string;
-	key: string;
 }
 
 export function agentEnvironment(
@@ -87,10 +98,13 @@ export function agentEnvironment(
 	place: AgentPlace,
 	password: string,
 ): Record<string, string> {
+	const { ownModel } = place;
 	return {
-		...serverEnvironment(place.home, password),
+		...(ownModel === undefined ? serverEnvironment : ownServerEnvironment)(place.home, password),
 		...RUNTIME,
-		OPENCODE_CONFIG_CONTENT: JSON.stringify(agentConfig(options, place)),
+		OPENCODE_CONFIG_CONTENT: JSON.stringify(
+			ownModel === undefined ? gatewayConfig(options, place) : ownConfig(options, ownModel),
+		),
 		OPENCODE_PERMISSION: JSON.stringify(permissions(options)),
 		...(options.compaction ? {} : { OPENCODE_DISABLE_AUTOCOMPACT: "1" }),
 	};
@@ -116,8 +130,13 @@ export function serverEnvironment(home: string, password: string): Record<string
 	};
 }
 
-function agentConfig(options: AgentOptions, place: AgentPlace): object {
-	const model = `${PROVIDER}/${MODEL}`;
+/** With the list of models and the plugins that the agent comes with: its provider may be one of theirs. */
+export function ownServerEnvironment(home: string, password: string): Record<string, string> {
+	const { OPENCODE_MODELS_PATH: _, ...rest } = serverEnvironment(home, password);
+	return { ...rest, OPENCODE_DISABLE_DEFAULT_PLUGINS: "0" };
+}
+
+function commonConfig(options: AgentOptions, model: string): object {
 	return {
 		model,
 		small_model: model,
@@ -126,6 +145,17 @@ function agentConfig(options: AgentOptions, place: AgentPlace): object {
 		autoupdate: false,
 		compaction: { auto: options.compaction },
 		agent: options.title ? {} : { title: { disable: true } },
+	};
+}
+
+/** Where the provider is, and what its models are, is said by the settings that came with the login. Our plugin knows it by its one provider. */
+function ownConfig(options: AgentOptions, model: string): object {
+	return { ...commonConfig(options, model), enabled_providers: [model.split("/")[0]] };
+}
+
+function gatewayConfig(options: AgentOptions, place: AgentPlace): object {
+	return {
+		...commonConfig(options, `${PROVIDER}/${MODEL}`),
 		provider: {
 			[PROVIDER]: {
 				npm: "@ai-sdk/openai-compatible",

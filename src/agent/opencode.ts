@@ -8,14 +8,14 @@ import { bootServe } from "./serve/boot.ts";
 export const opencode: Agent = {
 	name: "opencode",
 	version: OPENCODE_VERSION,
-	boot: async (box, options, key, signal) =>
+	boot: async (box, options, key, signal, ownModel) =>
 		await within(
 			"agent",
 			"agent_boot_failed",
 			async () =>
 				options.driver === "serve"
-					? await bootServe(box, options, key, signal)
-					: await bootRunDriver(box, options, key),
+					? await bootServe(box, options, { key, ownModel }, signal)
+					: await bootRunDriver(box, options, { key, ownModel }),
 			{ retryable: true },
 		),
 };

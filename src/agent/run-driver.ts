@@ -16,7 +16,7 @@ import type {
 } from "./agent.ts";
 import { readLines } from "./lines.ts";
 import { LogTail } from "./log-tail.ts";
-import { agentEnvironment, agentFiles } from "./opencode-config.ts";
+import { agentEnvironment, agentFiles, type ModelAccess } from "./opencode-config.ts";
 import { isAgentId, isRecord } from "./serve/client.ts";
 import { mintId } from "./serve/ids.ts";
 import { toTrouble } from "./serve/mirror.ts";
@@ -31,9 +31,13 @@ const TITLE = "Paddock rollout";
  * The second driver: one `opencode run` per prompt. Its exit code proves nothing and it tells less than `serve`; it is here for
  * those who compare with setups that use it.
  */
-export async function bootRunDriver(box: Sandbox, options: AgentOptions, key: string): Promise<BootedAgent> {
+export async function bootRunDriver(
+	box: Sandbox,
+	options: AgentOptions,
+	access: ModelAccess,
+): Promise<BootedAgent> {
 	await box.writeFiles(agentFiles().map(({ path, content }) => ({ path, data: content })));
-	const place = { home: box.home, gatewayUrl: box.gatewayUrl, key };
+	const place = { home: box.home, gatewayUrl: box.gatewayUrl, ...access };
 	const env = agentEnvironment(options, place, randomBytes(16).toString("hex"));
 	const log = new LogTail();
 	return {

@@ -29,6 +29,7 @@ import {
 import {
 	addCredential,
 	addLogin,
+	freeCredential,
 	getCredential,
 	listCredentials,
 	purgeCredentials,
@@ -141,6 +142,7 @@ export const routes: readonly Route[] = [
 	purgeCredentials,
 	getCredential,
 	verifyCredential,
+	freeCredential,
 	removeCredential,
 	listHosts,
 	checkHost,

@@ -86,6 +86,25 @@ export const verifyCredential = route({
 	refusals: { 404: "There is no such credential", 409: "It is in use" },
 });
 
+export const freeCredential = route({
+	name: "freeCredential",
+	method: "post",
+	path: `${API}/credentials/{label}/free`,
+	tag,
+	summary: "Ends a quarantine without asking the provider",
+	params: LabelParams,
+	body: z
+		.strictObject({
+			newest: z
+				.boolean()
+				.default(false)
+				.describe("What was put aside last takes the place of what is stored; else it is forgotten"),
+		})
+		.meta({ id: "CredentialFree" }),
+	reply: Credential,
+	refusals: { 404: "There is no such credential", 409: "It is in use" },
+});
+
 export const purgeCredentials = route({
 	name: "purgeCredentials",
 	method: "post",

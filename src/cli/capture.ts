@@ -36,6 +36,10 @@ with a reason when nobody is logged in there, when auth.json is half-written, or
 		},
 		pool: { value: "<name>", help: "its pool: rollouts take any one of it with --endpoint pool:<name>" },
 		plugins: { help: "take the agent's plugins along; they are programs" },
+		plant: {
+			value: "<hosts>",
+			help: "only the agent can speak for it: it lies in the agent's box, which reaches these hosts and no others; nothing is captured",
+		},
 	},
 	examples: [
 		{
@@ -43,6 +47,10 @@ with a reason when nobody is logged in there, when auth.json is half-written, or
 			says: "log in now, and store it",
 		},
 		{ line: "paddock credentials capture ada --from ~", says: "store the login that this account has" },
+		{
+			line: "paddock credentials capture ada --model acme/large --plugins --plant api.acme.example,auth.acme.example",
+			says: "for a provider that only a plugin of the agent's speaks to",
+		},
 	],
 	async run(args, shell) {
 		const label = onlyLabel(args);
@@ -69,6 +77,7 @@ async function store(label: string, home: string, args: Arguments, shell: Shell)
 		dialect: args.choice("dialect", DialectName.options),
 		pool: args.text("pool"),
 		plugins: args.has("plugins"),
+		hosts: args.text("plant")?.split(","),
 	});
 	saySo(shell, credential);
 	return 0;

@@ -6,11 +6,16 @@ import type { Arguments } from "./command.ts";
 import { openHere, warnOn } from "./open-here.ts";
 import { printLine, type Shell } from "./shell.ts";
 
-export function saySo(shell: Shell, { label, kind, fingerprint, pool }: Credential): void {
+export function saySo(shell: Shell, { label, kind, fingerprint, pool, planted }: Credential): void {
 	const use = [`--endpoint cred:${label}`, ...(pool === null ? [] : [`--endpoint pool:${pool}`])].join(
 		" or ",
 	);
 	const what = kind === "login" ? "a login, " : "";
+	if (planted !== null)
+		printLine(
+			shell.stderr,
+			"It lies in the agent's box while it is used: the agent can read it, and its rollouts are untrainable.",
+		);
 	printLine(shell.stdout, `Stored as ${label} (${what}fingerprint ${fingerprint}). Use it: ${use}`);
 }
 

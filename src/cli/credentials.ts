@@ -127,6 +127,30 @@ stored first. The verdict: alive, dead (refused for good), limited (refused for 
 	},
 };
 
+const free: Command = {
+	name: "credentials free",
+	operands: "<label>",
+	summary: "end a quarantine without asking the provider",
+	details: `A credential is quarantined when a holder that had lost it came back with newer tokens: nobody knows which of the two the
+provider still takes. credentials verify finds out by asking. This decides without asking: what is stored is used again and what was put
+aside is forgotten, or the other way round.`,
+	options: { newest: { help: "what was put aside last takes the place of what is stored" } },
+	examples: [
+		{ line: "paddock credentials free ada --newest", says: "when you know that it was refreshed last" },
+	],
+	async run(args, shell) {
+		const label = onlyLabel(args);
+		await using paddock = await openStore(shell);
+		const newest = args.has("newest");
+		if ((await paddock.freeCredential(label, { newest })) === null) throw unknown(label);
+		printLine(
+			shell.stdout,
+			`${label} may be used again, with ${newest ? "what was put aside" : "what was stored"}.`,
+		);
+		return 0;
+	},
+};
+
 const purge: Command = {
 	name: "credentials purge",
 	operands: "",
@@ -163,7 +187,7 @@ again. When this was interrupted, run it again.`,
 };
 
 export const credentialCommands: readonly Command[] = [
-	...[list, add, captureCommand, show, verify, remove, purge, rotateKey],
+	...[list, add, captureCommand, show, verify, free, remove, purge, rotateKey],
 ];
 
 async function verifyOne(label: string, paddock: Paddock, args: Arguments, shell: Shell): Promise<string> {
@@ -192,10 +216,15 @@ function tableOf(credentials: readonly Credential[]): string[] {
 	const titles = ["label", "kind", "pool", "endpoint", "model", "state", "in use", "last used"];
 	return layOut(
 		titles.map((title) => ({ title })),
-		credentials.map(({ label, kind, pool, endpoint, state, holders, capacity, lastUsedAt }) => [
-			...[label, kind, pool ?? "-", endpoint?.baseUrl ?? "-", endpoint?.model ?? "-", state],
+		credentials.map(({ label, kind, pool, endpoint, planted, state, holders, capacity, lastUsedAt }) => [
+			...[label, kind, pool ?? "-", placeOf(endpoint, planted)],
+			...[endpoint?.model ?? planted?.model ?? "-", state],
 			`${holders.length} of ${capacity}`,
 			lastUsedAt === null ? "never" : showTime(lastUsedAt),
 		]),
 	);
+}
+
+function placeOf(endpoint: Credential["endpoint"], planted: Credential["planted"]): string {
+	return planted === null ? (endpoint?.baseUrl ?? "-") : `in the box, to ${planted.hosts.join(", ")}`;
 }

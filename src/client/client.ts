@@ -15,6 +15,7 @@ import {
 	type ApiKeyCreate,
 	addCredential,
 	addLogin,
+	freeCredential,
 	getCredential,
 	type LoginCreate,
 	listCredentials,
@@ -224,6 +225,8 @@ function credentials(options: ClientOptions) {
 		checkHost: (name: string) => callRoute(options, checkHost, { params: { name } }),
 		addLogin: (body: z.input<typeof LoginCreate>) => callRoute(options, addLogin, { body }),
 		verifyCredential: (label: string) => callRoute(options, verifyCredential, { params: { label } }),
+		freeCredential: (label: string, newest = false) =>
+			callRoute(options, freeCredential, { params: { label }, body: { newest } }),
 		purgeCredentials: (body: { pool?: string; force?: boolean } = {}) =>
 			callRoute(options, purgeCredentials, { body }),
 		removeCredential: (label: string, force = false) =>

@@ -66,14 +66,24 @@ export function readLogin(secret: string): LoginFiles {
 	return files;
 }
 
-/** The tokens of one provider; whoever logs from now on knows not to print them. */
-export function tokensOf(files: LoginFiles, provider: string): OauthEntry {
-	const auth = AuthFile.safeParse(parseJson(String(files.get(AUTH_FILE) ?? "")));
-	const entry = OauthEntry.safeParse(auth.data?.[provider]);
-	if (!entry.success) throw unreadable(`auth.json holds no rotating login for ${provider}`);
+/**
+ * The provider's tokens in an auth.json that a live agent may be writing; null for what is cut, empty, logged out, or no such file.
+ * Whoever logs from now on knows not to print them.
+ */
+export function wholeEntry(auth: Buffer, provider: string): OauthEntry | null {
+	const file = AuthFile.safeParse(parseJson(auth.toString("utf8")));
+	const entry = OauthEntry.safeParse(file.data?.[provider]);
+	if (!entry.success) return null;
 	learnSecret(entry.data.refresh);
 	learnSecret(entry.data.access);
 	return entry.data;
+}
+
+/** The tokens of one provider; whoever logs from now on knows not to print them. */
+export function tokensOf(files: LoginFiles, provider: string): OauthEntry {
+	const entry = wholeEntry(files.get(AUTH_FILE) ?? Buffer.alloc(0), provider);
+	if (entry === null) throw unreadable(`auth.json holds no rotating login for ${provider}`);
+	return entry;
 }
 
 /** The same login with the provider's new tokens: everything else stays, byte for byte. */

@@ -4,7 +4,9 @@ import type { Credentials } from "../store/credentials.ts";
 import { type HeldCredential, type HoldClocks, holdCredential } from "./hold.ts";
 
 /** Why one of the pool cannot be had while another might. */
-const PASSED_OVER = new Set(["credential_held", "credential_dead", "unknown_credential"]);
+const PASSED_OVER = new Set([
+	...["credential_held", "credential_dead", "credential_quarantined", "unknown_credential"],
+]);
 
 /** Any one of the pool: the one with most room, of those the one that has rested longest. */
 export async function holdFromPool(
@@ -24,10 +26,10 @@ export async function holdFromPool(
 			refusals.push(error);
 		}
 	}
-	// One that is in use now will be free; the dead stay dead.
+	// One that is in use now will be free; the dead stay dead, and what is quarantined waits for somebody to look.
 	if (refusals.some(({ code }) => code === "credential_held"))
 		throw new UsageError(`every credential of the pool ${pool} is in use`, "credential_held");
-	throw new UsageError(`every credential of the pool ${pool} is dead`, "credential_dead");
+	throw new UsageError(`every credential of the pool ${pool} is dead or quarantined`, "credential_dead");
 }
 
 function byTurn(one: Credential, other: Credential): number {

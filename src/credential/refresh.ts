@@ -49,6 +49,8 @@ async function saveAtLast(credentials: Credentials, hold: Hold, secret: string):
 	for (;;) {
 		try {
 			if (await isSaved(credentials, hold, secret)) return;
+			// The old tokens are spent: these may be the only ones that live.
+			await credentials.quarantine(hold, secret, "it was refreshed for a holder that had lost it meanwhile");
 			throw lost(hold.credential.label);
 		} catch (error) {
 			if (!isOutage(error) || performance.now() > until) throw error;

@@ -2,8 +2,8 @@ import { isOutage, messageOf, RolloutError } from "../errors.ts";
 import type { Credential, CredentialState } from "../model/credential.ts";
 import { untilTimeout } from "../model/duration.ts";
 import type { Endpoint } from "../model/endpoint.ts";
-import type { Credentials } from "../store/credentials.ts";
-import { holdCredential } from "./hold.ts";
+import type { Credentials, Hold } from "../store/credentials.ts";
+import { type HeldCredential, holdCredential } from "./hold.ts";
 import type { Refresher } from "./refresher/refresher.ts";
 import { LoginTokens } from "./tokens.ts";
 
@@ -20,6 +20,8 @@ export type ProbeEnd =
 export interface Verifying {
 	credentials: Credentials;
 	refresher: Refresher;
+	/** Lets the agent itself ask it, with the login in a box of its own; whatever came of it, new tokens are stored. */
+	probeLogin(held: HeldCredential, signal: AbortSignal): Promise<ProbeEnd>;
 	/** Asks the model one small question. */
 	probe(endpoint: Pick<Endpoint, "baseUrl" | "model" | "apiKey">, signal: AbortSignal): Promise<ProbeEnd>;
 }
@@ -48,14 +50,25 @@ async function judge(parts: Verifying, label: string, limitMs: number): Promise<
 	const { credentials } = parts;
 	await using held = await holdCredential(credentials, label, "verify", { evenDead: true });
 	const signal = untilTimeout(limitMs, held.lost);
-	const verdict = await decide(parts, held, signal);
+	let verdict = await decide(parts, held, signal);
+	// What was put aside may be the only login that lives: nothing is lost when it takes a dead one's place.
+	while (verdict.state === "dead") {
+		const promoted = await credentials.promote(held.hold);
+		if (promoted === null) break;
+		verdict = await decide(parts, borrowed(held, promoted), signal);
+	}
 	await credentials.judge(held.hold, { isDoubtful: false, ...verdict });
 }
 
-type Held = Awaited<ReturnType<typeof holdCredential>>;
+/** The same hold for those who give back what they were given; its owner gives it up. */
+function borrowed({ ttlMs, lost }: HeldCredential, hold: Hold): HeldCredential {
+	return { hold, ttlMs, lost, [Symbol.asyncDispose]: async () => {} };
+}
 
-async function decide(parts: Verifying, held: Held, signal: AbortSignal): Promise<Verdict> {
+async function decide(parts: Verifying, held: HeldCredential, signal: AbortSignal): Promise<Verdict> {
 	const { credential, secret } = held.hold;
+	if (credential.planted !== null)
+		return toVerdict(await parts.probeLogin(borrowed(held, held.hold), signal));
 	if (credential.endpoint === null) return { state: "unknown", reason: "no endpoint is known for it" };
 	await using tokens =
 		credential.login === null ? null : new LoginTokens(parts.credentials, held, parts.refresher);

@@ -9,9 +9,11 @@ export const CredentialLabel = z
 
 /** What a look at a credential says. An outage is not death: then nobody knows. */
 export const CredentialState = z
-	.enum(["unknown", "alive", "limited", "dead"])
+	.enum(["unknown", "alive", "limited", "dead", "quarantined"])
 	.meta({ id: "CredentialState" })
-	.describe("What its provider said last: dead is refused for good, limited for now");
+	.describe(
+		"What its provider said last: dead is refused for good, limited for now. Quarantined: a newer login could not be stored in its place, and nobody may use it before it is verified or freed",
+	);
 export type CredentialState = z.infer<typeof CredentialState>;
 
 /** How the tokens of a login are refreshed: RFC 6749, section 6. */
@@ -24,6 +26,27 @@ export const LoginTerms = z
 	.meta({ id: "LoginTerms" });
 export type LoginTerms = z.infer<typeof LoginTerms>;
 
+/** A login that only the agent's own program can speak for. */
+export const PlantedTerms = z
+	.object({
+		provider: z.string().describe("Its entry in the agent's auth.json"),
+		model: z.string().describe("The model's name at the provider"),
+		hosts: z.array(z.string()).min(1).describe("All that the box may reach while the login lies in it"),
+	})
+	.meta({ id: "PlantedTerms" });
+export type PlantedTerms = z.infer<typeof PlantedTerms>;
+
+/** A login that could not be stored where it belongs; the only living one, perhaps. */
+export const Quarantined = z
+	.object({
+		fence: z.int().describe("Of the hold that brought it"),
+		at: z.number(),
+		reason: z.string(),
+		fingerprint: z.string(),
+	})
+	.meta({ id: "Quarantined" });
+export type Quarantined = z.infer<typeof Quarantined>;
+
 /** What is known of a stored credential; never the secret itself. */
 export const Credential = z
 	.object({
@@ -35,6 +58,9 @@ export const Credential = z
 			.nullable()
 			.describe("Where an API key is good, and for which model unless a rollout names another"),
 		login: LoginTerms.nullable().describe("Where a login's tokens are refreshed; null for an API key"),
+		planted: PlantedTerms.nullable().describe(
+			"Set for a login that no gateway can carry: it lies in the agent's box, and its rollouts are untrainable",
+		),
 		pool: CredentialLabel.nullable().describe("Its pool: rollouts may ask for any one of it"),
 		capacity: z.int().min(1).describe("How many may hold it at once"),
 		state: CredentialState,
@@ -45,6 +71,7 @@ export const Credential = z
 		updatedAt: z.number(),
 		lastUsedAt: z.number().nullable(),
 		lastVerifiedAt: z.number().nullable(),
+		quarantine: z.array(Quarantined).describe("Logins that were put aside, oldest first"),
 		holders: z.array(z.object({ holder: z.string(), expiresAt: z.number() })),
 	})
 	.meta({ id: "Credential" });

@@ -45,6 +45,12 @@ export const RolloutResult = z
 		exit_code: z.int().describe("The agent's; -1 when it has none (yet)"),
 		wall_s: z.number(),
 		mode: z.string(),
+		untrainable: z
+			.string()
+			.nullable()
+			.describe(
+				"Why no sample may be made of it, whatever its tokens prove; null when the certificate decides",
+			),
 		setup_results: z.array(CommandRow),
 		verify_results: z.array(CommandRow),
 		test_exit_code: z.int().nullable(),

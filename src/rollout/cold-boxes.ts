@@ -1,4 +1,5 @@
 import type { StoredRequest } from "../model/request.ts";
+import type { PlantedLogin } from "./planted.ts";
 import {
 	bootAgent,
 	newKey,
@@ -18,7 +19,12 @@ export class ColdBoxes implements ReadyBoxes {
 		this.#deps = deps;
 	}
 
-	async open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
+	async open(
+		request: StoredRequest,
+		record: RolloutRecord,
+		signal: AbortSignal,
+		planted?: PlantedLogin | undefined,
+	): Promise<ReadyBox> {
 		const { task } = request;
 		await using stack = new AsyncDisposableStack();
 		record.phase("create");
@@ -26,12 +32,17 @@ export class ColdBoxes implements ReadyBoxes {
 		record.opened(box.id, box.backend, false, box.facts);
 		record.phase("setup");
 		const key = newKey();
-		const boot = async () => stack.use(await bootAgent(this.#deps, box, request, key, signal));
+		const boot = async () => {
+			// Taken back after the agent has ended, and before the box is gone with it.
+			await stack.use(planted)?.plant(box);
+			return stack.use(await bootAgent(this.#deps, box, request, key, signal, planted?.model));
+		};
 		const give = async () => stack.use(await prepare(request, box, (event) => record.setUp(event), signal));
 		// Setup runs before the agent exists; where there is none, nothing can tell whether both happen at once.
-		const [given, agent] = task.setup.length > 0 ? [await give(), await boot()] : await both(give(), boot());
+		const isInTurn = task.setup.length > 0 || planted !== undefined;
+		const [given, agent] = isInTurn ? [await give(), await boot()] : await both(give(), boot());
 		const owned = stack.move();
-		return { box, agent, key, given, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+		return { box, agent, key, given, planted, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 	}
 }
 

@@ -25,22 +25,34 @@ export type CastEndpoint = {
 } & (Disposable | AsyncDisposable);
 
 /** Where this rollout's calls go: a scripted model of our own, or an endpoint of the catalog or the caller. */
-export async function castEndpoint(rollout: Rollout, deps: Deps, waiting?: Waiting): Promise<CastEndpoint> {
+export async function castEndpoint(submitted: Rollout, deps: Deps, waiting?: Waiting): Promise<CastEndpoint> {
+	const rollout = await resolved(submitted, deps);
 	const spec = rollout.request.endpoint;
 	if (spec.type === "policy") return await castPolicy(spec.policy, spec.trace, rollout, deps);
-	try {
+	return await asProviderFailure(async () => {
 		const ask = credentialOf(spec);
 		if (ask !== null) return await castCredential(ask, spec as NamedSpec, rollout, deps, waiting);
 		const apiKey = await deps.store.secret(rollout.id);
 		const endpoint = resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
 		if (endpoint === "policy") return await castPolicy("scripted", undefined, rollout, deps);
 		return { endpoint, [Symbol.dispose]: () => {} };
+	});
+}
+
+/** Refused with a code of its own; whatever else the endpoint is not, it is not configured. */
+const OWN_CODES = new Set([
+	...["credential_unresolved", "credential_dead", "credential_quarantined", "planting_refused"],
+]);
+
+export async function asProviderFailure<T>(act: () => Promise<T>): Promise<T> {
+	try {
+		return await act();
 	} catch (error) {
 		if (!(error instanceof UsageError)) throw error;
 		// Others are using it just now; later there may be room.
 		if (error.code === "credential_held")
 			throw new RolloutError("provider", error.code, error.message, { cause: error, retryable: true });
-		if (error.code === "credential_unresolved" || error.code === "credential_dead")
+		if (OWN_CODES.has(error.code))
 			throw new RolloutError("provider", error.code, error.message, { cause: error });
 		throw new RolloutError("provider", "endpoint_not_configured", error.message, { cause: error });
 	}
@@ -68,21 +80,32 @@ async function castCredential(
 	return { endpoint, lost: held.lost, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-async function hold(ask: CredentialAsk, rollout: Rollout, deps: Deps): Promise<HeldCredential> {
+export async function hold(ask: CredentialAsk, rollout: Rollout, deps: Deps): Promise<HeldCredential> {
 	const { credentials } = deps.store;
 	const user = `${rollout.id} ${rollout.attempt}`;
-	const { type, name } = ask.type === "resolve" ? await resolve(ask.name, rollout, deps) : ask;
+	const { type, name } = ask;
 	if (type === "pool") return await holdFromPool(credentials, name, user);
 	return await holdCredential(credentials, name, user);
 }
 
-async function resolve(ask: string, rollout: Rollout, deps: Deps): Promise<CredentialAsk> {
+/** The rollout with the credential that the resolver names, where it was told to ask for one. */
+export async function resolved(rollout: Rollout, deps: Deps): Promise<Rollout> {
+	const { endpoint } = rollout.request;
+	return await asProviderFailure(async () => {
+		const ask = credentialOf(endpoint);
+		if (ask?.type !== "resolve") return rollout;
+		const name = await resolve(ask.name, rollout, deps);
+		return { ...rollout, request: { ...rollout.request, endpoint: { ...(endpoint as NamedSpec), name } } };
+	});
+}
+
+async function resolve(ask: string, rollout: Rollout, deps: Deps): Promise<string> {
 	const { task, labels } = rollout.request;
 	const resolver = deps.env.PADDOCK_CREDENTIAL_RESOLVER;
 	if (!resolver)
 		throw new UsageError("PADDOCK_CREDENTIAL_RESOLVER is not set where this runs", "credential_unresolved");
 	const question = { ask, rolloutId: rollout.id, attempt: rollout.attempt, taskId: task.id, labels };
-	return credentialOf({ type: "named", name: await resolveBy(resolver, question) })!;
+	return await resolveBy(resolver, question);
 }
 
 async function castPolicy(policy: string, trace: string | undefined, rollout: Rollout, deps: Deps) {

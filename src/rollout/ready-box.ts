@@ -12,6 +12,7 @@ import { runCommand } from "../verify/commands.ts";
 import { stageFiles } from "../verify/verifier.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
 import { type Folder, findFolder, requireSameFolder } from "./folder.ts";
+import type { PlantedLogin } from "./planted.ts";
 import type { RolloutRecord } from "./record.ts";
 import { Snapshot } from "./snapshot.ts";
 import type { Turnstile } from "./turnstile.ts";
@@ -33,10 +34,17 @@ export interface ReadyBox extends AsyncDisposable {
 	key: string;
 	/** What the agent is given: home after setup, before the agent's first step. */
 	given: Snapshot;
+	/** The login that lies in the box, for an agent that speaks to its provider itself. */
+	planted?: PlantedLogin | undefined;
 }
 
 export interface ReadyBoxes {
-	open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox>;
+	open(
+		request: StoredRequest,
+		record: RolloutRecord,
+		signal: AbortSignal,
+		planted?: PlantedLogin | undefined,
+	): Promise<ReadyBox>;
 }
 
 export interface ReadyDeps {
@@ -120,10 +128,11 @@ export async function bootAgent(
 	request: RolloutRequest,
 	key: string,
 	signal: AbortSignal,
+	ownModel?: string | undefined,
 ): Promise<BootedAgent> {
 	using _turn = await deps.starts.enter(signal);
 	const late = () => unresponsiveBox("starting the agent", BOOT_LIMIT_S);
-	return await inTime(deps.agent.boot(box, request.agent, key, signal), {
+	return await inTime(deps.agent.boot(box, request.agent, key, signal, ownModel), {
 		ms: BOOT_LIMIT_S * 1000,
 		late,
 		signal,

@@ -27,7 +27,10 @@ export class RolloutRecord {
 	agentExitCode: number | null = null;
 	files: TraceSummary["files"] = [];
 	box: Record<string, unknown> = {};
-	readonly #store: Store;
+	/** Why no sample may be made of it, whatever its tokens prove. */
+	untrainable: string | null = null;
+	#store: Store;
+	#hide = (end: RolloutEnd): RolloutEnd => end;
 	readonly #rollout: Rollout;
 	readonly #agentVersion: string;
 	readonly #stop: AbortSignal;
@@ -45,10 +48,17 @@ export class RolloutRecord {
 		this.#rollout = rollout;
 		this.#stop = stop;
 		this.#agentVersion = agentVersion;
+		if (rollout.request.mode === "black_box") this.untrainable = "black_box mode captures no tokens";
 		this.#store = store;
 		// A conversation goes on counting where the worker before this one stopped; a new attempt of a rollout is at zero.
 		const { calls, promptTokens, completionTokens } = rollout;
 		this.#counts = { calls, promptTokens, completionTokens };
+	}
+
+	/** From now on what is told goes to `store`, and `hide` takes out of the end what nobody may read. */
+	cover(store: Store, hide: (end: RolloutEnd) => RolloutEnd): void {
+		this.#store = store;
+		this.#hide = hide;
 	}
 
 	/** Once the end is told, nothing more is: what is left of abandoned work may still try. */
@@ -136,7 +146,7 @@ export class RolloutRecord {
 		await this.#flushing;
 		this.#blameStore();
 		const gaveReward = this.outcome !== "failed" && this.outcome !== "aborted";
-		return {
+		return this.#hide({
 			outcome: this.outcome ?? "completed",
 			reward: gaveReward ? this.reward : null,
 			failure: this.failure,
@@ -151,10 +161,10 @@ export class RolloutRecord {
 				timings: this.timings,
 				files: this.files,
 				box: this.box,
-				untrainable: this.#rollout.request.mode === "black_box" ? "black_box mode captures no tokens" : null,
+				untrainable: this.untrainable,
 				interventions: this.#interventions,
 			},
-		};
+		});
 	}
 
 	/** Stopped because nothing could be written down any more: nobody asked for that. */

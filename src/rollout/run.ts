@@ -4,25 +4,32 @@ import type { RolloutEnd } from "../store/store.ts";
 import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
 import type { Deps } from "./deps.ts";
+import { resolved } from "./endpoint.ts";
 import { Judge } from "./judge.ts";
+import { confined, covered, openPlanted } from "./open-planted.ts";
 import { RolloutRecord } from "./record.ts";
-import { solve } from "./solve.ts";
+import { solve, WAITS } from "./solve.ts";
 
 /**
  * The story of one rollout. Open a box with the task in it and the agent waiting; let the agent work until it ends or is
- * stopped; end every process, while a clean box opens; verify there; keep what is worth keeping; let everything close itself.
+ * stopped; end every process and take back the login that it may have had, while a clean box opens; verify there; keep
+ * what is worth keeping; let everything close itself.
  *
  * It never throws for what happens in a rollout: failures are data on the record.
  */
-export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Promise<RolloutEnd> {
-	const record = new RolloutRecord(rollout, deps.store, deps.agent.version, stop);
+export async function run(submitted: Rollout, given: Deps, stop: AbortSignal): Promise<RolloutEnd> {
+	const record = new RolloutRecord(submitted, given.store, given.agent.version, stop);
 	const signal = AbortSignal.any([stop, record.lost.signal]);
-	const { teardownS } = rollout.request.task.clocks;
+	const { teardownS } = submitted.request.task.clocks;
 	const late = () => unresponsiveBox("ending the agent", teardownS);
 	const say = (text: string) => record.note(text);
 	const verdictIsDue = () => record.outcome !== "failed" && record.outcome !== "aborted";
 	try {
-		const ready = await deps.boxes.open(rollout.request, record, signal);
+		const rollout = await resolved(submitted, given);
+		await using login = await openPlanted(rollout, given, say, { signal, onWait: () => say(WAITS) });
+		const deps = login === null ? given : covered(given, login, record);
+		const { request } = confined(rollout, login);
+		const ready = await deps.boxes.open(request, record, signal, login ?? undefined);
 		await using _closing = closing(ready, "the agent's box", teardownS, say);
 		const judge = new Judge(rollout, ready, deps, record, signal);
 		await using _leaving = closing(judge, "the clean box", teardownS, say);
@@ -32,6 +39,7 @@ export async function run(rollout: Rollout, deps: Deps, stop: AbortSignal): Prom
 			if (verdictIsDue()) judge.prepare();
 		});
 		await inTime(ready.box.killAll(), { ms: teardownS * 1000, late }).catch(unlessBroken(ready.box));
+		await login?.takeBack();
 		if (verdictIsDue()) {
 			record.phase("verify");
 			await judge.judge();

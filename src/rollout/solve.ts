@@ -2,6 +2,7 @@ import type { Conversation } from "../agent/agent.ts";
 import { type WorkEnd, workOff } from "../conversation/work.ts";
 import type { Tap } from "../gateway/gateway.ts";
 import { toTimerMs } from "../model/duration.ts";
+import type { Endpoint } from "../model/endpoint.ts";
 import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
@@ -29,22 +30,27 @@ export async function solve(
 	onLastWord: () => void,
 ): Promise<void> {
 	const { request } = rollout;
+	const { planted } = ready;
 	const halt = new HaltSwitch();
 	let hasActed = false;
-	const onWait = () => record.note("every credential that it may use is in use: it waits for one");
-	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
-	using _slot = await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal);
-	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt, (call) => {
-		hasActed ||= call.purpose !== "title" && call.finishReason !== null;
-		// A model that asks for no tool has nearly always finished: its agent ends some 50 ms later.
-		if (call.purpose === "main" && call.finishReason === "stop") onLastWord();
-	});
+	const onWait = () => record.note(WAITS);
+	// An agent with a login of its own has no business at the gateway.
+	await using cast = planted ? null : await castEndpoint(rollout, deps, { signal, onWait });
+	using _slot = cast && (await deps.endpointSlots.enter(cast.endpoint.baseUrl, signal));
+	const openOwn = (endpoint: Endpoint) =>
+		openTap(rollout, ready, endpoint, deps, record, halt, (call) => {
+			hasActed ||= call.purpose !== "title" && call.finishReason !== null;
+			// A model that asks for no tool has nearly always finished: its agent ends some 50 ms later.
+			if (call.purpose === "main" && call.finishReason === "stop") onLastWord();
+		});
+	await using tap = cast && openOwn(cast.endpoint);
 	// Whatever halts it, the engine stops generating at once; the agent's own end and the evidence may take their time.
-	void halt.halted.then(() => tap.revoke());
+	void halt.halted.then(() => tap?.revoke());
 	// Not before: the time in which it waits for a credential, an engine's answer or its turn at the engine is not the agent's.
 	record.phase("agent");
 	using _abort = halt.on(signal, { type: "aborted" });
-	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
+	const lost = planted?.lost ?? cast?.lost;
+	using _lost = lost && halt.on(lost, { type: "failure", failure: CREDENTIAL_LOST });
 	using _clock = halt.on(AbortSignal.timeout(toTimerMs(request.task.clocks.agentS * 1000)), {
 		type: "timeout",
 	});
@@ -52,18 +58,24 @@ export async function solve(
 
 	const transcript = new Transcript(rollout, deps.store);
 	await using conversation = await openConversation(ready, halt);
+	using _hearing = conversation?.subscribe((event) => {
+		// Of calls that no gateway sees, the agent's answers tell.
+		if (planted && event.type === "message") hasActed ||= event.message.error === null;
+	});
 	const end =
 		conversation === null
 			? NEVER_BEGAN
 			: await attendedWork(rollout, conversation, transcript, deps, record, halt);
 	record.agentExitCode = end.exitCode;
-	const settled = settle(end, halt.reason ?? tap.stop, tap);
+	const settled = settle(end, halt.reason ?? tap?.stop ?? null, tap);
 	const { outcome, failure } = await blameRightly(settled, hasActed, ready, record);
 	record.ended(outcome, failure);
 	record.emit({ type: "agent-end", outcome, exitCode: end.exitCode });
 	onLastWord();
 	await keepEvidence(rollout, ready, conversation, transcript, record);
 }
+
+export const WAITS = "every credential that it may use is in use: it waits for one";
 
 const NEVER_BEGAN: WorkEnd = { outcome: "aborted", exitCode: null, error: null };
 
@@ -85,12 +97,12 @@ interface Settled {
 }
 
 /** What stopped it from outside explains the end best; then the true upstream error; then what the agent said. */
-function settle(end: WorkEnd, halt: Halt | null, tap: Tap): Settled {
+function settle(end: WorkEnd, halt: Halt | null, tap: Tap | null): Settled {
 	if (halt?.type === "failure") return { outcome: "failed", failure: halt.failure };
 	if (halt) return { outcome: halt.type, failure: null };
 	// An agent that aborts itself has ended by itself: it gets the verdict it would like to avoid.
 	if (end.outcome !== "failed") return { outcome: "completed", failure: null };
-	if (tap.lastUpstreamError) return { outcome: "failed", failure: tap.lastUpstreamError };
+	if (tap?.lastUpstreamError) return { outcome: "failed", failure: tap.lastUpstreamError };
 	const crashed = end.error?.code === "agent_crashed" || end.error?.code === "agent_auth_failed";
 	const code = crashed ? end.error!.code : "agent_error";
 	const message = end.error

@@ -17,6 +17,7 @@ import { BOX_LOST, CREDENTIAL_LOST, openTap } from "./open-tap.ts";
 import type { ReadyBox } from "./ready-box.ts";
 import type { Past } from "./recall.ts";
 import type { RolloutRecord } from "./record.ts";
+import { WAITS } from "./solve.ts";
 import { giveState, packState, takeState } from "./state.ts";
 import { Transcript } from "./transcript.ts";
 import { TurnSlot } from "./turn-slot.ts";
@@ -50,7 +51,7 @@ export async function talk(
 	const terms = rollout.request.conversation!;
 	const halt = new HaltSwitch();
 	const signal = AbortSignal.any([signals.close, signals.leave]);
-	const onWait = () => record.note("every credential that it may use is in use: it waits for one");
+	const onWait = () => record.note(WAITS);
 	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
 	using slot = new TurnSlot(() => deps.turnSlots.enter(cast.endpoint.baseUrl, signal));
 	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);

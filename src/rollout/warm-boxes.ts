@@ -9,6 +9,7 @@ import type { RolloutRequest, StoredRequest } from "../model/request.ts";
 import { WORKDIR } from "../model/task.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
+import type { PlantedLogin } from "./planted.ts";
 import {
 	bootAgent,
 	newKey,
@@ -82,10 +83,15 @@ export class WarmBoxes implements ReadyBoxes, AsyncDisposable {
 		this.#makeMore();
 	}
 
-	async open(request: StoredRequest, record: RolloutRecord, signal: AbortSignal): Promise<ReadyBox> {
-		// Nobody makes a box ahead in somebody's own folder.
-		if (request.conversation?.folder !== undefined)
-			return await this.#options.cold.open(request, record, signal);
+	async open(
+		request: StoredRequest,
+		record: RolloutRecord,
+		signal: AbortSignal,
+		planted?: PlantedLogin | undefined,
+	): Promise<ReadyBox> {
+		// Nobody makes a box ahead in somebody's own folder, or with somebody's login in it.
+		if (request.conversation?.folder !== undefined || planted !== undefined)
+			return await this.#options.cold.open(request, record, signal, planted);
 		record.phase("create");
 		this.#hush();
 		// Before it takes its own, so that the next box to be made is one for its siblings.

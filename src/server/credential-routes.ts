@@ -2,6 +2,7 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 import {
 	addCredential,
 	addLogin,
+	freeCredential,
 	getCredential,
 	listCredentials,
 	purgeCredentials,
@@ -23,6 +24,12 @@ export function mountCredentials(app: OpenAPIHono, { paddock }: HttpDoor): void 
 
 	mount(app, verifyCredential, async ({ params }) => {
 		const credential = await paddock.verifyCredential(params.label);
+		if (credential === null) throw unknown(params.label);
+		return credential;
+	});
+
+	mount(app, freeCredential, async ({ params, body }) => {
+		const credential = await paddock.freeCredential(params.label, body);
 		if (credential === null) throw unknown(params.label);
 		return credential;
 	});

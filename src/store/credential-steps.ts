@@ -1,4 +1,4 @@
-import type { Credential, CredentialState } from "../model/credential.ts";
+import type { Credential, CredentialState, Quarantined } from "../model/credential.ts";
 
 /** The right to use a credential, until it expires. A higher fence is a later one; a writer with an older one is refused. */
 export interface HoldRecord {
@@ -8,12 +8,23 @@ export interface HoldRecord {
 }
 
 /** All that is kept of a credential in clear; both databases keep it as JSON. */
-export interface CredentialRecord extends Omit<Credential, "id" | "label" | "holders"> {
+export interface CredentialRecord extends Omit<Credential, "id" | "label" | "holders" | "quarantine"> {
 	/** Doubtful refusals in a row. */
 	doubts: number;
 	/** Of the last hold that was given. */
 	fence: number;
 	holds: HoldRecord[];
+	quarantine: QuarantinedSecret[];
+}
+
+/** Sealed under the credential's own key. */
+export interface QuarantinedSecret extends Quarantined {
+	/** Tells it apart: its seal is bound to it. */
+	id: string;
+	/** The version that its holder had seen. */
+	version: number;
+	/** Base64: the record is JSON. */
+	sealed: string;
 }
 
 export interface CredentialRow {
@@ -32,6 +43,8 @@ export interface Judgement {
 }
 
 const DOUBTS_TO_DEATH = 3;
+/** Of more than these only the newest can be alive. */
+const MAX_QUARANTINED = 5;
 
 /** What may be done to a credential, as plain data: it travels to the thread that writes. */
 export type CredentialStep =
@@ -40,12 +53,23 @@ export type CredentialStep =
 	| { type: "look"; holder: string; fence: number }
 	| { type: "renew"; holder: string; fence: number; ttlMs: number; exact: boolean }
 	| { type: "release"; holder: string; fence: number }
-	| { type: "save"; holder: string; fence: number; version: number; sealed: Uint8Array; fingerprint: string }
+	| {
+			type: "save";
+			holder: string;
+			fence: number;
+			version: number;
+			sealed: Uint8Array;
+			fingerprint: string;
+			/** Which of those that were put aside this is. */
+			promoted: string | null;
+	  }
 	| ({ type: "judge"; fence: number } & Judgement)
+	| { type: "quarantine"; secret: QuarantinedSecret }
+	| { type: "free" }
 	| { type: "remove"; force: boolean };
 
 /** Why nothing was done. */
-export type CredentialRefusal = "unknown" | "taken" | "held" | "dead" | "lost" | "changed";
+export type CredentialRefusal = "unknown" | "taken" | "held" | "dead" | "quarantined" | "lost" | "changed";
 
 /** The row as it is from now on (null: none), or why it stays as it was. */
 export type CredentialDecision = { row: CredentialRow | null } | { refused: CredentialRefusal };
@@ -67,6 +91,10 @@ export function decide(row: CredentialRow | null, step: CredentialStep, now: num
 			return save(row, step, now);
 		case "judge":
 			return judge(row, step, now);
+		case "quarantine":
+			return quarantine(row, step.secret);
+		case "free":
+			return free(row, now);
 		case "remove":
 			return !step.force && living(row, now).length > 0 ? { refused: "held" } : { row: null };
 	}
@@ -82,7 +110,8 @@ function acquire(
 	now: number,
 ): CredentialDecision {
 	const { record } = row;
-	if (record.state === "dead" && !evenDead) return { refused: "dead" };
+	const { state } = record;
+	if ((state === "dead" || state === "quarantined") && !evenDead) return { refused: state };
 	// Expired holds end here and not before: until somebody takes its place, a late holder may still renew.
 	const others = living(row, now).filter((hold) => hold.holder !== holder);
 	if (others.length >= record.capacity) return { refused: "held" };
@@ -121,8 +150,30 @@ function save(
 	if (!isHeld(row, step.holder, step.fence)) return { refused: "lost" };
 	if (record.version !== step.version) return { refused: "changed" };
 	const { fingerprint } = step;
-	const saved = { ...record, version: record.version + 1, fingerprint, updatedAt: now };
+	// Whoever was given new tokens for the stored ones has shown that those were good.
+	const state = record.state === "quarantined" ? "unknown" : record.state;
+	const quarantine = record.quarantine.filter(({ id }) => id !== step.promoted);
+	const saved = { ...record, state, quarantine, version: record.version + 1, fingerprint, updatedAt: now };
 	return { row: { ...row, record: saved, sealed: step.sealed } };
+}
+
+/**
+ * Puts aside what may not be stored in its place: its holder lost the hold. As long as nobody has stored anything newer, what is stored
+ * may be spent, and what was put aside the only login that lives: nobody uses either before somebody has looked.
+ */
+function quarantine(row: CredentialRow, secret: QuarantinedSecret): CredentialDecision {
+	const { record } = row;
+	const kept = record.quarantine.filter(({ fingerprint }) => fingerprint !== secret.fingerprint);
+	const aside = { ...record, quarantine: [...kept, secret].slice(-MAX_QUARANTINED) };
+	if (record.version !== secret.version) return { row: { ...row, record: aside } };
+	return { row: { ...row, record: { ...aside, state: "quarantined", reason: secret.reason } } };
+}
+
+/** What is stored may be used again, and what was put aside is forgotten. */
+function free(row: CredentialRow, now: number): CredentialDecision {
+	if (living(row, now).length > 0) return { refused: "held" };
+	const { record } = row;
+	return { row: { ...row, record: { ...record, state: "unknown", reason: null, quarantine: [] } } };
 }
 
 /** A verdict of an older hold is no news: since then another may have saved new tokens. */
@@ -134,8 +185,12 @@ function judge(
 	const { record } = row;
 	if (record.fence !== fence && record.capacity === 1) return { refused: "lost" };
 	const doubts = isDoubtful ? record.doubts + 1 : 0;
-	const judged = { state: doubts >= DOUBTS_TO_DEATH ? ("dead" as const) : state, reason, doubts };
-	return { row: { ...row, record: { ...record, ...judged, lastVerifiedAt: now } } };
+	const said = doubts >= DOUBTS_TO_DEATH ? "dead" : state;
+	// Only a clear answer frees what was put aside; then the stored login is the one that lives.
+	const isOpen = record.state === "quarantined" && (said === "unknown" || said === "limited");
+	const judged = { ...(isOpen ? {} : { state: said, reason }), doubts, lastVerifiedAt: now };
+	const quarantine = said === "alive" ? [] : record.quarantine;
+	return { row: { ...row, record: { ...record, ...judged, quarantine } } };
 }
 
 function isHeld({ record }: CredentialRow, holder: string, fence: number): boolean {

@@ -8,6 +8,7 @@ import type {
 	CredentialRow,
 	CredentialStep,
 	Judgement,
+	QuarantinedSecret,
 } from "./credential-steps.ts";
 import type { Database } from "./database.ts";
 import type { SealingKey } from "./vault/seal.ts";
@@ -17,6 +18,7 @@ import type { Vault } from "./vault/vault.ts";
 export interface NewCredential extends Pick<Credential, "label" | "kind" | "endpoint" | "capacity"> {
 	secret: string;
 	login?: Credential["login"];
+	planted?: Credential["planted"];
 	pool?: Credential["pool"];
 }
 
@@ -47,14 +49,22 @@ export class Credentials {
 		this.#seen = seen;
 	}
 
-	async add({ label, secret, login = null, pool = null, ...rest }: NewCredential): Promise<Credential> {
+	async add({
+		label,
+		secret,
+		login = null,
+		planted = null,
+		pool = null,
+		...rest
+	}: NewCredential): Promise<Credential> {
 		learnSecret(secret);
 		const id = newId("cr");
 		const key = await this.#vault.keyOf(keyName(id));
 		const at = Date.now();
 		const record: CredentialRecord = {
 			...rest,
-			...{ login, pool, state: "unknown", reason: null, doubts: 0, version: 1, fence: 0, holds: [] },
+			...{ login, planted, pool, state: "unknown", reason: null, doubts: 0, version: 1, fence: 0, holds: [] },
+			quarantine: [],
 			...{ createdAt: at, updatedAt: at, lastUsedAt: null, lastVerifiedAt: null },
 			fingerprint: fingerprintOf(key, secret),
 		};
@@ -139,15 +149,54 @@ export class Credentials {
 	 * what is stored then is another's, and stays.
 	 */
 	async save(hold: Hold, secret: string): Promise<Hold | null> {
+		return await this.#save(hold, secret, null);
+	}
+
+	/** Stores what was put aside last, in the place of what its holder found dead. Null when there is nothing, or the hold was lost. */
+	async promote(hold: Hold): Promise<Hold | null> {
+		const { id, label } = hold.credential;
+		const row = (await this.#database.credentials()).find((one) => one.id === id);
+		const newest = row?.record.quarantine.at(-1);
+		if (newest === undefined) return null;
+		const key = await this.#vault.keyOf(keyName(id));
+		const secret = key.open(Buffer.from(newest.sealed, "base64"), asideContextOf(id, newest.id));
+		const { holder, fence } = hold;
+		const current = await this.look({ label, holder, fence });
+		return current === null ? null : await this.#save(current, secret.toString("utf8"), newest.id);
+	}
+
+	async #save(hold: Hold, secret: string, promoted: string | null): Promise<Hold | null> {
 		const { credential, holder, fence } = hold;
 		const { id, label, version } = credential;
 		const key = await this.#vault.keyOf(keyName(id));
 		const sealed = key.seal(secret, contextOf(id, version + 1));
 		const fingerprint = fingerprintOf(key, secret);
-		const saved = await this.#change(label, { type: "save", holder, fence, version, sealed, fingerprint });
+		const saved = await this.#change(label, {
+			...{ type: "save", holder, fence, version, sealed, fingerprint, promoted },
+		});
 		if (typeof saved === "string") return null;
 		await this.#seen.check(id, version + 1);
 		return { ...hold, credential: toCredential(saved.row), secret };
+	}
+
+	/** Keeps apart what may no longer be saved: whoever holds the credential now has stored tokens of their own. */
+	async quarantine({ credential, fence }: Hold, secret: string, reason: string): Promise<void> {
+		const { id, label, version } = credential;
+		const key = await this.#vault.keyOf(keyName(id));
+		const name = newId("qu");
+		const sealed = key.seal(secret, asideContextOf(id, name)).toString("base64");
+		const aside: QuarantinedSecret = {
+			...{ id: name, fence, at: Date.now(), reason, version, sealed },
+			fingerprint: fingerprintOf(key, secret),
+		};
+		await this.#change(label, { type: "quarantine", secret: aside });
+	}
+
+	/** What is stored may be used again and what was put aside is forgotten. False when there is no such credential. */
+	async free(label: string): Promise<boolean> {
+		const freed = await this.#change(label, { type: "free" });
+		if (freed === "held") throw new UsageError(...refusalOf(label, freed));
+		return freed !== "unknown";
 	}
 
 	async #open(row: CredentialRow, { holder, fence }: Claim): Promise<Hold> {
@@ -172,6 +221,10 @@ function contextOf(id: string, version: number): string {
 	return `credential ${id} ${version}`;
 }
 
+function asideContextOf(id: string, name: string): string {
+	return `credential ${id} aside ${name}`;
+}
+
 export function keyName(id: string): string {
 	return `credential ${id}`;
 }
@@ -184,10 +237,22 @@ function refusalOf(label: string, refused: CredentialRefusal): [string, string] 
 	if (refused === "unknown") return [`there is no credential ${label}`, "unknown_credential"];
 	if (refused === "dead")
 		return [`the credential ${label} is dead: its provider refused it`, "credential_dead"];
+	if (refused === "quarantined")
+		return [
+			`the credential ${label} is quarantined: a newer login could not be stored. Verify it, or free it`,
+			"credential_quarantined",
+		];
 	return [`the credential ${label} is in use by as many as it can take`, "credential_held"];
 }
 
 function toCredential({ id, label, record }: CredentialRow): Credential {
-	const { fence, holds, doubts, ...rest } = record;
-	return { id, label, ...rest, holders: holds.map(({ holder, expiresAt }) => ({ holder, expiresAt })) };
+	const { fence, holds, doubts, quarantine, ...rest } = record;
+	const aside = quarantine.map(({ fence, at, reason, fingerprint }) => ({ fence, at, reason, fingerprint }));
+	return {
+		id,
+		label,
+		...rest,
+		quarantine: aside,
+		holders: holds.map(({ holder, expiresAt }) => ({ holder, expiresAt })),
+	};
 }

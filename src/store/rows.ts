@@ -132,7 +132,9 @@ export interface CredentialColumns {
 }
 
 export function toCredentialRow({ record, ...row }: CredentialColumns): CredentialRow {
-	return { ...row, record: JSON.parse(record) as CredentialRecord };
+	// What was stored before logins could be planted, or put aside, says nothing of it.
+	const before = { planted: null, quarantine: [] };
+	return { ...row, record: { ...before, ...(JSON.parse(record) as CredentialRecord) } };
 }
 
 /** A kept agent as both databases hand it out. */

@@ -48,7 +48,6 @@ export function conversing(
 			const isOwnFolder = isOwner && config.databaseUrl === null;
 			if (!isOwnFolder) requireFolder(asked, config);
 			requireAcceptable(request, config);
-			await requireCredentials([request], store, config.env);
 			const { endpoint } = request;
 			const opening = asked.text === undefined ? undefined : { text: asked.text, by };
 			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;
@@ -56,6 +55,7 @@ export function conversing(
 				id: newConversationId(),
 				request: { ...request, conversation: { ...terms, keyed, isOwnFolder, opening } },
 			};
+			await requireCredentials([stored.request], store, config.env);
 			const row = await admission.admit(1, idempotencyKey, async () => {
 				const { rollouts } = await store.submit({ rollouts: [stored], idempotencyKey });
 				const { id, status, priority } = rollouts[0]!;

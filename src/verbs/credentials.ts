@@ -1,16 +1,19 @@
 import type { Config } from "../config.ts";
 import { captureLogin } from "../credential/capture.ts";
 import { AUTH_FILE, type LoginFiles, writeLogin } from "../credential/login.ts";
+import { requirePlantable } from "../credential/planted/confine.ts";
 import { UsageError } from "../errors.ts";
-import { type CredentialAsk, credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
+import { credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
 import { type Credential, CredentialLabel, type LoginTerms } from "../model/credential.ts";
-import type { RolloutRequest } from "../model/request.ts";
-import type { Credentials } from "../store/credentials.ts";
+import { newId } from "../model/id.ts";
+import type { StoredRequest } from "../model/request.ts";
+import type { Credentials, NewCredential } from "../store/credentials.ts";
 import type { Store } from "../store/store.ts";
 import type { CaptureRequest, Keeping, NewEndpoint } from "./verbs.ts";
 
 /** How many rollouts may use one API key at once, unless it is said. */
 const CAPACITY = 1_000;
+const FREE_MS = 10_000;
 
 /** Stored provider logins. What comes in as a secret leaves only towards its provider. */
 export function keeping(store: Store, verify: (label: string) => Promise<Credential>): Keeping {
@@ -20,7 +23,7 @@ export function keeping(store: Store, verify: (label: string) => Promise<Credent
 		credential: (label) => credentials.find(label),
 		addApiKey: async ({ apiKey, capacity = CAPACITY, ...place }) => {
 			const secret = requireKey(apiKey);
-			return await credentials.add({ ...toPlace(place), kind: "api-key", capacity, secret });
+			return await add(credentials, { ...toPlace(place), kind: "api-key", capacity, secret });
 		},
 		addLogin: async ({ auth, terms, ...place }) => {
 			const file = JSON.stringify({ [terms.provider]: { type: "oauth", ...auth } });
@@ -29,6 +32,7 @@ export function keeping(store: Store, verify: (label: string) => Promise<Credent
 		capture: async (home, options) => await capture(credentials, home, options),
 		verifyCredential: async (label) =>
 			(await credentials.find(label)) === null ? null : await verify(label),
+		freeCredential: async (label, options) => await free(credentials, label, options),
 		removeCredential: (label, options) => credentials.remove(label, options),
 		async purgeCredentials({ pool, force }) {
 			const isMeant = (one: Credential) => (pool === undefined ? one.state === "dead" : one.pool === pool);
@@ -41,6 +45,34 @@ export function keeping(store: Store, verify: (label: string) => Promise<Credent
 		},
 		rotateKey: () => store.rotateKey(),
 	};
+}
+
+async function free(
+	credentials: Credentials,
+	label: string,
+	{ newest }: { newest: boolean },
+): Promise<Credential | null> {
+	if ((await credentials.find(label)) === null) return null;
+	if (newest) {
+		const hold = await credentials.acquire(label, `free ${newId("fr")}`, FREE_MS, { evenDead: true });
+		const promoted = await credentials.promote(hold);
+		await credentials.release(hold);
+		if (promoted === null) throw new UsageError(`nothing of ${label} was put aside`, "nothing_quarantined");
+	}
+	await credentials.free(label);
+	return await credentials.find(label);
+}
+
+/** Whoever takes any one of a pool has to know whether it will lie in the box. */
+async function add(credentials: Credentials, credential: NewCredential): Promise<Credential> {
+	const { pool, planted = null } = credential;
+	const others = (await credentials.list()).filter((one) => one.pool !== null && one.pool === pool);
+	if (others.some((one) => (one.planted === null) !== (planted === null)))
+		throw new UsageError(
+			`the pool ${pool} holds ${planted === null ? "logins that are planted" : "what the gateway carries"}: take another`,
+			"mixed_pool",
+		);
+	return await credentials.add(credential);
 }
 
 /** False when it is in use. */
@@ -63,18 +95,26 @@ function addLogin(
 	const login = { ...terms, tokenUrl: requireTokenUrl(terms.tokenUrl) };
 	const secret = writeLogin(files);
 	// A token that rotates is one holder's: two would spend it twice.
-	return credentials.add({ ...toPlace(place), kind: "login", capacity: 1, login, secret });
+	return add(credentials, { ...toPlace(place), kind: "login", capacity: 1, login, secret });
 }
 
 async function capture(
 	credentials: Credentials,
 	home: string,
-	{ tokenUrl, clientId, plugins, ...asked }: CaptureRequest,
+	{ tokenUrl, clientId, plugins, hosts, ...asked }: CaptureRequest,
 ): Promise<Credential> {
 	const { provider, model, entry, files, ...found } = await captureLogin(home, {
 		model: asked.model,
 		plugins,
 	});
+	if (hosts !== undefined) {
+		if (entry.type === "api")
+			throw new UsageError("an API key need not lie in a box: store it without --plant", "capture_refused");
+		const planted = { provider, model, hosts: hosts.map(requireHost) };
+		const named = { label: requireLabel(asked.label), pool: poolOf(asked) };
+		const secret = writeLogin(files);
+		return await add(credentials, { ...named, kind: "login", endpoint: null, planted, capacity: 1, secret });
+	}
 	const baseUrl = asked.baseUrl ?? found.baseUrl;
 	if (baseUrl === null)
 		throw new UsageError(
@@ -84,11 +124,11 @@ async function capture(
 	const place = { ...asked, baseUrl, model };
 	if (entry.type === "api") {
 		const secret = requireKey(entry.key);
-		return await credentials.add({ ...toPlace(place), kind: "api-key", capacity: CAPACITY, secret });
+		return await add(credentials, { ...toPlace(place), kind: "api-key", capacity: CAPACITY, secret });
 	}
 	if (tokenUrl === undefined)
 		throw new UsageError(
-			`${provider}'s tokens rotate: give --token-url (and --client-id), so that they can be refreshed outside every box`,
+			`${provider}'s tokens rotate: give --token-url (and --client-id), so that they can be refreshed outside every box; or, if only the agent can speak for it, --plant <its hosts>`,
 			"capture_refused",
 		);
 	return await addLogin(credentials, place, { provider, tokenUrl, clientId: clientId ?? null }, files);
@@ -96,7 +136,21 @@ async function capture(
 
 function toPlace({ label, pool, baseUrl, model, dialect = "auto" }: NewEndpoint) {
 	const endpoint = { baseUrl: normaliseBaseUrl(baseUrl, "base_url"), model, dialect };
-	return { label: requireLabel(label), pool: pool === undefined ? null : requireLabel(pool), endpoint };
+	return { label: requireLabel(label), pool: poolOf({ pool }), endpoint };
+}
+
+function poolOf({ pool }: Pick<NewEndpoint, "pool">): string | null {
+	return pool === undefined ? null : requireLabel(pool);
+}
+
+/** A name, not an address and not a pattern: a login goes where somebody has decided it may go. */
+function requireHost(host: string): string {
+	if (/^(?=.{1,253}(:\d{1,5})?$)[a-z0-9-]+(\.[a-z0-9-]+)*\.[a-z][a-z0-9-]*(:\d{1,5})?$/.test(host))
+		return host;
+	throw new UsageError(
+		`${host} is no name of a host, as in api.acme.example or api.acme.example:8443`,
+		"bad_planting",
+	);
 }
 
 function requireLabel(label: string): string {
@@ -116,27 +170,30 @@ function requireTokenUrl(text: string): string {
 
 /** Refused before anything is stored: a rollout that names a credential which is not there could only fail. */
 export async function requireCredentials(
-	requests: readonly RolloutRequest[],
+	requests: readonly StoredRequest[],
 	store: Store,
 	env: Config["env"],
 ): Promise<void> {
-	const asks = requests.flatMap(({ endpoint }) => credentialOf(endpoint) ?? []);
-	if (asks.length === 0) return;
+	const asking = requests.filter(({ endpoint }) => credentialOf(endpoint) !== null);
+	if (asking.length === 0) return;
 	const stored = await store.credentials.list();
-	for (const ask of asks) requireAsked(ask, stored, env);
+	for (const request of asking) requireAsked(request, stored, env);
 }
 
-function requireAsked(
-	{ type, name }: CredentialAsk,
-	stored: readonly Credential[],
-	env: Config["env"],
-): void {
+function requireAsked(request: StoredRequest, stored: readonly Credential[], env: Config["env"]): void {
+	const { type, name } = credentialOf(request.endpoint)!;
 	if (type === "resolve") {
 		if (env.PADDOCK_CREDENTIAL_RESOLVER) return;
 		throw new UsageError("PADDOCK_CREDENTIAL_RESOLVER is not set on the server", "credential_unresolved");
 	}
 	const found = stored.filter(({ label, pool }) => (type === "pool" ? pool : label) === name);
-	if (found.some(({ state }) => state !== "dead")) return;
+	if (found.some(({ planted }) => planted !== null)) requirePlantable(request);
+	if (found.some(({ state }) => state !== "dead" && state !== "quarantined")) return;
+	if (found.some(({ state }) => state === "quarantined"))
+		throw new UsageError(
+			`the credential ${name} is quarantined: verify it, or free it`,
+			"credential_quarantined",
+		);
 	if (found.length > 0)
 		throw new UsageError(`the credential ${name} is dead: its provider refused it`, "credential_dead");
 	if (type === "pool") throw new UsageError(`no credential is in the pool ${name}`, "unknown_pool");

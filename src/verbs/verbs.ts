@@ -196,6 +196,11 @@ export interface Keeping {
 	capture(home: string, options: CaptureRequest): Promise<Credential>;
 	/** Asks the provider whether it is good, and refreshes its tokens for that if need be. Null when there is none. */
 	verifyCredential(label: string): Promise<Credential | null>;
+	/**
+	 * Ends a quarantine without asking the provider: what is stored may be used again, or (`newest`) what was put aside last takes its
+	 * place. Null when there is none; refused while it is in use.
+	 */
+	freeCredential(label: string, options: { newest: boolean }): Promise<Credential | null>;
 	/** False when there is none; refused while it is in use, unless forced. */
 	removeCredential(label: string, options: { force: boolean }): Promise<boolean>;
 	/** Forgets every dead one, or all of a pool; those in use stay, unless forced. */
@@ -221,6 +226,8 @@ export interface CaptureRequest extends Omit<NewEndpoint, "baseUrl" | "model"> {
 	tokenUrl?: string | undefined;
 	clientId?: string | undefined;
 	plugins?: boolean | undefined;
+	/** For a login that only the agent can speak for: all that its box may reach. */
+	hosts?: readonly string[] | undefined;
 }
 
 /** Where a credential is good. */

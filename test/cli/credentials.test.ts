@@ -126,6 +126,89 @@ test("a login is captured from a home or made in a throwaway one, verified, pool
 	for (const token of provider.issued) expect(await filesHolding(home, token)).toEqual([]);
 });
 
+test("a login that only the agent can speak for is stored with the hosts it may reach, and says what that means", async () => {
+	await using provider = await openOauthProvider();
+	const from = await agentHome(JSON.parse(String(provider.login("acme").get(AUTH))));
+	const capture = (hosts: string, ...more: string[]) =>
+		ask(["capture", "own", "--from", from, "--model", "acme/large", "--plant", hosts, ...more]);
+	for (const hosts of ["*.acme.example", "10.0.0.1", "https://acme.example", "acme.example,"])
+		expect(await capture(hosts)).toMatchObject({
+			code: 2,
+			said: expect.stringContaining("no name of a host"),
+		});
+	expect(await ask([...ADD, "--pool", "carried"], CANARY)).toMatchObject({ code: 0 });
+	expect((await capture("acme.example", "--pool", "carried")).said).toContain("take another");
+	expect(await ask(["delete", "team"])).toMatchObject({ code: 0 });
+
+	const captured = await capture("api.acme.example,auth.acme.example:8443");
+	expect(captured).toMatchObject({ code: 0, said: expect.stringContaining("untrainable") });
+	await rm(from, { recursive: true });
+	expect(JSON.parse((await ask(["show", "own"])).said)).toMatchObject({
+		endpoint: null,
+		planted: { provider: "acme", model: "large", hosts: ["api.acme.example", "auth.acme.example:8443"] },
+		quarantine: [],
+	});
+	expect((await ask(["list"])).said).toMatch(
+		/own +login +- +in the box, to api\.acme\.example, .* large +unknown/,
+	);
+	for (const token of provider.issued) expect(await filesHolding(home, token)).toEqual([]);
+
+	const shell = new RecordedShell({ env: { PADDOCK_HOME: home } });
+	const task = join(import.meta.dirname, "../../examples/tasks/fizzbuzz");
+	expect(await main(["run", task, "--endpoint", "cred:own", "--sandbox", "process"], shell)).toBe(2);
+	expect(await ask(["free", "nobody"])).toMatchObject({
+		code: 2,
+		said: expect.stringContaining("no credential"),
+	});
+	expect(await ask(["free", "own", "--newest"])).toMatchObject({
+		code: 2,
+		said: expect.stringContaining("nothing of own was put aside"),
+	});
+	expect(await ask(["free", "own"])).toMatchObject({
+		code: 0,
+		said: expect.stringContaining("may be used again"),
+	});
+	expect(await ask(["delete", "own"])).toMatchObject({ code: 0 });
+});
+
+test("an API key is not planted", async () => {
+	const from = await agentHome({ acme: { type: "api", key: CANARY } });
+	const said = await ask([
+		"capture",
+		"own",
+		"--from",
+		from,
+		"--model",
+		"acme/large",
+		"--plant",
+		"acme.example",
+	]);
+	expect(said).toMatchObject({ code: 2, said: expect.stringContaining("need not lie in a box") });
+	await rm(from, { recursive: true });
+});
+
+test("the program that logs in sees a home of its own, and neither a key nor a login of the caller's", async () => {
+	const program = join(home, "look-around");
+	await writeFile(program, `#!/bin/sh\nenv > ${home}/surroundings\nexit 1\n`, { mode: 0o700 });
+	const keys = {
+		OPENAI_API_KEY: CANARY,
+		opencode_auth_content: CANARY,
+		PADDOCK_TOKEN: CANARY,
+		NODE_OPTIONS: "",
+	};
+	const shell = new RecordedShell({
+		env: { PADDOCK_HOME: home, PATH: process.env.PATH!, TERM: "dumb", ...keys },
+	});
+	expect(await main(["credentials", "capture", "ada", "--login", program], shell)).toBe(2);
+	const seen = (await readFile(join(home, "surroundings"), "utf8"))
+		.split("\n")
+		.map((line) => line.split("=")[0]);
+	expect(seen).toEqual(expect.arrayContaining(["HOME", "PATH", "TERM"]));
+	for (const name of ["PADDOCK_HOME", ...Object.keys(keys)]) expect(seen).not.toContain(name);
+	await rm(program);
+	await rm(join(home, "surroundings"));
+});
+
 test("a capture without a terminal, of nobody, or by a program that fails stores nothing", async () => {
 	expect((await ask(["capture", "ada"], "")).said).toContain("needs a terminal");
 	const from = await agentHome({});

@@ -13,7 +13,7 @@ function credential(label: string, more: Partial<Credential> = {}): Credential {
 	return {
 		...{ id: label, label, kind: "api-key", endpoint: null, login: null, pool: null, capacity: 1 },
 		...{ state: "unknown", reason: null, fingerprint: "", version: 1, createdAt: 0, updatedAt: 0 },
-		...{ lastUsedAt: null, lastVerifiedAt: null, holders: [], ...more },
+		...{ lastUsedAt: null, lastVerifiedAt: null, holders: [], planted: null, quarantine: [], ...more },
 	};
 }
 

@@ -1,6 +1,5 @@
 import { type HoldClocks, holdCredential } from "../../src/credential/hold.ts";
-import { writeLogin } from "../../src/credential/login.ts";
-import { tokensIn } from "../../src/credential/refresh.ts";
+import { readLogin, tokensOf, writeLogin } from "../../src/credential/login.ts";
 import type { Credential } from "../../src/model/credential.ts";
 import type { NewCredential } from "../../src/store/credentials.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -37,5 +36,6 @@ export async function storedRefresh(store: Store, label: string, clocks?: HoldCl
 		...(clocks ? { clocks } : {}),
 		evenDead: true,
 	});
-	return tokensIn(held.hold).refresh;
+	const { credential, secret } = held.hold;
+	return tokensOf(readLogin(secret), (credential.login ?? credential.planted)!.provider).refresh;
 }

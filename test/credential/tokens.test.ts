@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { holdCredential } from "../../src/credential/hold.ts";
 import { openRefresher, type Refresher } from "../../src/credential/refresher/refresher.ts";
 import { LoginTokens } from "../../src/credential/tokens.ts";
+import type { Hold } from "../../src/store/credentials.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type OauthProvider, openOauthProvider } from "../fakes/oauth-provider.ts";
@@ -152,4 +153,29 @@ test("a refresh that is under way ends before the hold does", async () => {
 	await stage.held[Symbol.asyncDispose]();
 	expect(provider.isNewest(await storedRefresh(store, label))).toBe(true);
 	await stage[Symbol.asyncDispose]();
+});
+
+test("tokens that come when the hold is another's by now are put aside, where the newest one is not lost", async () => {
+	await using stage = await hold();
+	const { label, held } = stage;
+	const { credentials } = store;
+	let next: Hold | null = null;
+	provider.onRotation = async () => {
+		// As if nothing had been heard of its holder for minutes.
+		await credentials.renew(held.hold, 0, { exact: true });
+		next = await credentials.acquire(label, "next", 60_000);
+	};
+	await expect(stage.tokens.fresh(await stage.tokens.fresh())).rejects.toMatchObject({
+		code: "credential_lost",
+	});
+	expect(await credentials.find(label)).toMatchObject({
+		...{ state: "quarantined", version: 1 },
+		quarantine: [{ fence: held.hold.fence }],
+	});
+	await credentials.release(next!);
+	// The stored token still opens the model, so nobody has to try the spent one: but the one put aside is the newest.
+	const probe = await credentials.acquire(label, "probe", 60_000, { evenDead: true });
+	expect((await credentials.promote(probe))?.credential).toMatchObject({ version: 2, quarantine: [] });
+	await credentials.release(probe);
+	expect(provider.isNewest(await storedRefresh(store, label))).toBe(true);
 });

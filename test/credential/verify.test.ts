@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
+import { writeLogin } from "../../src/credential/login.ts";
 import { openRefresher, type Refresher } from "../../src/credential/refresher/refresher.ts";
 import { verifyCredential } from "../../src/credential/verify.ts";
 import { challenge } from "../../src/gateway/engines/challenge.ts";
@@ -37,7 +38,9 @@ afterEach(async () => {
 });
 
 function verify(label: string, limitMs?: number) {
-	return verifyCredential({ credentials: store.credentials, refresher, probe: challenge }, label, limitMs);
+	const { credentials } = store;
+	const probeLogin = async () => ({ type: "unclear", message: "no login is planted here" }) as const;
+	return verifyCredential({ credentials, refresher, probe: challenge, probeLogin }, label, limitMs);
 }
 
 async function addKey(baseUrl: string): Promise<void> {
@@ -91,6 +94,30 @@ test("a login that its provider has ended is dead; a new look finds it alive aga
 	provider.instead = null;
 	expect(provider.isNewest(refresh)).toBe(true);
 	expect(await verify("login")).toMatchObject({ state: "alive", reason: null });
+});
+
+test("a stored login that is dead gives way to one that was put aside and lives; of two the newest is tried first", async () => {
+	const { credentials } = store;
+	await addLogin(store, provider, "login");
+	const late = await credentials.acquire("login", "late", 0);
+	await credentials.acquire("login", "next", 0);
+	provider.revokeAll();
+	await credentials.quarantine(late, writeLogin(provider.login("acme")), "the hold was lost");
+	const older = (await credentials.find("login"))!.quarantine[0]!.fingerprint;
+	await credentials.quarantine(late, writeLogin(provider.login("acme")), "the hold was lost");
+	const verdict = await verify("login");
+	expect(verdict).toMatchObject({ state: "alive", reason: null, version: 2, quarantine: [] });
+	expect(verdict.fingerprint).not.toBe(older);
+	expect(provider.isNewest(await storedRefresh(store, "login"))).toBe(true);
+});
+
+test("when what was put aside is as dead as what is stored, the login is dead", async () => {
+	const { credentials } = store;
+	await addLogin(store, provider, "login");
+	const late = await credentials.acquire("login", "late", 0);
+	await credentials.quarantine(late, writeLogin(provider.login("acme")), "the hold was lost");
+	provider.revokeAll();
+	expect(await verify("login")).toMatchObject({ state: "dead", quarantine: [], version: 2 });
 });
 
 test("a login in use is left alone", async () => {

@@ -57,6 +57,7 @@ test("a finished rollout has every field of the wire result", async () => {
 		exit_code: 0,
 		wall_s: 4.5,
 		mode: "transparent_proxy",
+		untrainable: null,
 		setup_results: [{ cmd: "true", exit_code: 0, stdout: "", stderr: "", duration_s: 0.1 }],
 		test_exit_code: 3,
 		verifier_stdout: "seen",

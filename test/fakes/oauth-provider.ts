@@ -38,6 +38,8 @@ export interface OauthProvider extends AsyncDisposable {
 	revokeAll(): void;
 	/** Called when the new tokens stand and nobody knows them yet, with what the token URL had behind its `?`. */
 	onRotation: (asked: string) => void | Promise<void>;
+	/** Called before a model call is answered, with whether its token is good. */
+	onModelCall: (isGood: boolean) => void | Promise<void>;
 	/** Answers instead of the token endpoint. */
 	instead: ((response: ServerResponse) => void) | null;
 }
@@ -72,10 +74,12 @@ export async function openOauthProvider(
 		const isGood =
 			uses <= callsPerToken &&
 			[...families.values()].some((family) => family.isAlive && family.access === given);
+		await provider.onModelCall(isGood);
 		if (!isGood) {
 			provider.refused += 1;
 			return send(response, 401, { error: { message: `no such token: ${given}` } });
 		}
+		if (!models && body.includes('"stream":true')) return stream(response, completion(body));
 		if (!models) return send(response, 200, completion(body));
 		const { "content-type": type = "application/json" } = request.headers;
 		const from = await fetch(`${models.baseUrl}${request.url!.replace(/^\/v1/, "")}`, {
@@ -116,7 +120,15 @@ export async function openOauthProvider(
 	const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 	const provider: OauthProvider = {
 		...{ tokenUrl: `${origin}/token`, baseUrl: `${origin}/v1`, clientId, issued },
-		...{ rotations: 0, reuses: 0, overlaps: 0, refused: 0, onRotation: () => {}, instead: null },
+		...{
+			rotations: 0,
+			reuses: 0,
+			overlaps: 0,
+			refused: 0,
+			onRotation: () => {},
+			onModelCall: () => {},
+			instead: null,
+		},
 		login(name) {
 			const family = { refresh: token("refresh"), access: token("access"), isAlive: true, asking: 0 };
 			families.set(family.refresh, family);
@@ -150,10 +162,20 @@ function send(response: ServerResponse, status: number, body: object): void {
 	response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
 }
 
+/** The same answer for who wants it piece by piece. */
+function stream(response: ServerResponse, { choices }: ReturnType<typeof completion>): void {
+	const [{ message, finish_reason }] = choices;
+	const piece = (choice: object) =>
+		`data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 0, model: "m", choices: [{ index: 0, ...choice }] })}\n\n`;
+	response.writeHead(200, { "content-type": "text/event-stream" });
+	response.write(piece({ delta: message, finish_reason: null }));
+	response.end(`${piece({ delta: {}, finish_reason })}data: [DONE]\n\n`);
+}
+
 /** A model that knows its capitals. */
-function completion(body: string): object {
+function completion(body: string) {
 	const asked = /capital of (\w+)/.exec(body)?.[1] ?? "";
 	const capitals: Record<string, string> = { France: "Paris", Japan: "Tokyo", Egypt: "Cairo", Peru: "Lima" };
 	const content = capitals[asked] ?? "ok";
-	return { choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }] };
+	return { choices: [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }] as const };
 }

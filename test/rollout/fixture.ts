@@ -24,10 +24,12 @@ import { tellIfTestFails } from "../fixtures/last-rollouts.ts";
 
 /** A stage for the story: real boxes, store, gateway and verifier; the agent is a shell script. */
 export interface Stage extends AsyncDisposable {
+	/** Where everything is kept. */
+	home: string;
 	store: Store;
 	ready: ReadyDeps;
 	deps: Deps;
-	play(task: Task, options?: PlayOptions): Promise<RolloutEnd & { notes: string[] }>;
+	play(task: Task, options?: PlayOptions): Promise<RolloutEnd & { id: string; notes: string[] }>;
 }
 
 export interface PlayOptions {
@@ -63,6 +65,7 @@ export async function openStage(
 	};
 	const owned = stack.move();
 	return {
+		home,
 		store,
 		ready,
 		deps,
@@ -74,7 +77,7 @@ export async function openStage(
 			const rollout = await store.begin(id, "test");
 			const end = await run(rollout!, change(deps), stop);
 			const events = await store.events(id, { after: 0, limit: 1_000 });
-			return { ...end, notes: events.flatMap((event) => (event.type === "note" ? [event.text] : [])) };
+			return { ...end, id, notes: events.flatMap((event) => (event.type === "note" ? [event.text] : [])) };
 		},
 		[Symbol.asyncDispose]: () => owned.disposeAsync(),
 	};

@@ -2,8 +2,10 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Client } from "../../src/client/client.ts";
 import { AUTH_FILE } from "../../src/credential/login.ts";
 import { createApp } from "../../src/server/app.ts";
+import { plantedLogin } from "../credential/planted/stage.ts";
 import { openOauthProvider } from "../fakes/oauth-provider.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
+import { task } from "../fixtures/script.ts";
 import { clientOf, postJson } from "./caller.ts";
 
 const CANARY = "sk-canary-c0ffee991122";
@@ -98,4 +100,59 @@ test("machines that boxes can be placed on are listed, and what is wrong with on
 	await expect(client.checkHost("nobody")).rejects.toMatchObject({ status: 404, code: "unknown_host" });
 	await paddock.removeHost("away");
 	await expect(paddock.removeHost("away")).rejects.toMatchObject({ code: "unknown_host" });
+});
+
+test("what is quarantined is refused to rollouts and shown to people, and is free again when somebody decides", async () => {
+	const { credentials } = paddock.store;
+	await credentials.add(plantedLogin("ada"));
+	const late = await credentials.acquire("ada", "late", 0);
+	await credentials.acquire("ada", "next", 0);
+	await credentials.quarantine(late, "the newest login", "the hold was lost");
+	const aside = { fence: late.fence, at: expect.any(Number), reason: "the hold was lost" };
+	expect(await client.credential("ada")).toMatchObject({ state: "quarantined", quarantine: [aside] });
+	const endpoint = { type: "named", name: "cred:ada" } as const;
+	await expect(client.submit({ task: task(), endpoint })).rejects.toMatchObject({
+		status: 409,
+		code: "credential_quarantined",
+	});
+	expect(await client.freeCredential("ada", true)).toMatchObject({
+		...{ state: "unknown", quarantine: [], holders: [], version: 2 },
+	});
+	expect((await credentials.acquire("ada", "x", 0)).secret).toBe("the newest login");
+	await expect(client.freeCredential("ada", true)).rejects.toMatchObject({
+		status: 409,
+		code: "nothing_quarantined",
+	});
+	await expect(client.freeCredential("nobody")).rejects.toMatchObject({ status: 404 });
+	await client.removeCredential("ada", true);
+});
+
+test.for([
+	["a box that has no wall", { sandbox: "ssh" }, "no wall"],
+	[
+		"a task with a network of its own",
+		{ task: task({ box: { network: "internet" } }) },
+		"network of its own",
+	],
+	[
+		"a task with hosts of its own",
+		{ task: task({ box: { network: { allow: ["a.example"] } } }) },
+		"network of its own",
+	],
+] as const)("a login that would lie in %s is refused before anything is stored", async ([, more, words]) => {
+	await paddock.store.credentials.add(plantedLogin("ada"));
+	const endpoint = { type: "named", name: "cred:ada" } as const;
+	await expect(client.submit({ task: task(), endpoint, ...more })).rejects.toMatchObject({
+		status: 422,
+		code: "planting_refused",
+		message: expect.stringContaining(words),
+	});
+	await client.removeCredential("ada");
+});
+
+test("a login that would lie in a conversation's box is refused: what is there is kept as it is", async () => {
+	await paddock.store.credentials.add(plantedLogin("ada"));
+	const talking = client.converse({ endpoint: { type: "named", name: "cred:ada" } });
+	await expect(talking).rejects.toMatchObject({ code: "planting_refused" });
+	await client.removeCredential("ada");
 });

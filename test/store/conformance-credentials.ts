@@ -184,6 +184,62 @@ export function credentialConformance(
 			expect(await credentials.find("login")).toMatchObject({ state: "alive", reason: null });
 		});
 
+		test("what its holder may no longer save is put aside sealed: nobody uses either before somebody has looked", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			await one.credentials.add(LOGIN);
+			const late = await one.credentials.acquire("login", "late", 0);
+			const next = await two.credentials.acquire("login", "next", 0);
+			await one.credentials.quarantine(late, `aside-${CANARY}`, "the hold was lost");
+			const found = (await two.credentials.find("login"))!;
+			expect(found).toMatchObject({
+				...{ state: "quarantined", reason: "the hold was lost", version: 1 },
+				quarantine: [{ fence: late.fence, reason: "the hold was lost", fingerprint: expect.any(String) }],
+			});
+			expect(JSON.stringify(found)).not.toMatch(/canary|sealed/);
+			expect(await fixture.holds(CANARY)).toBe(false);
+			await expect(one.credentials.acquire("login", "x", MINUTE)).rejects.toMatchObject({
+				code: "credential_quarantined",
+			});
+			// An outage says nothing of it, and frees nothing.
+			const probe = await two.credentials.acquire("login", "probe", MINUTE, { evenDead: true });
+			await two.credentials.judge(probe, { state: "unknown", reason: "away", isDoubtful: false });
+			expect((await one.credentials.find("login"))!.state).toBe("quarantined");
+			await one.rotateKey();
+			const promoted = (await two.credentials.promote(probe))!;
+			expect(promoted).toMatchObject({
+				secret: `aside-${CANARY}`,
+				credential: { version: 2, quarantine: [] },
+			});
+			expect(await two.credentials.promote(promoted)).toBeNull();
+			expect(await one.credentials.promote(next)).toBeNull();
+			await two.credentials.judge(promoted, { state: "alive", reason: null, isDoubtful: false });
+			await two.credentials.release(promoted);
+			expect((await one.credentials.acquire("login", "x", MINUTE)).secret).toBe(`aside-${CANARY}`);
+		});
+
+		test("one that has newer tokens than what was put aside stays in use; freed, it forgets what was put aside", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { credentials } = store;
+			await credentials.add(LOGIN);
+			const late = await credentials.acquire("login", "late", 0);
+			const next = await credentials.acquire("login", "next", MINUTE);
+			await credentials.save(next, "newer");
+			for (const secret of ["one", "two", "two", "three", "four", "five", "six"])
+				await credentials.quarantine(late, `aside ${secret}`, "the hold was lost");
+			const found = (await credentials.find("login"))!;
+			expect(found.state).toBe("unknown");
+			expect(found.quarantine).toHaveLength(5);
+			await expect(credentials.free("login")).rejects.toMatchObject({ code: "credential_held" });
+			await credentials.release(next);
+			expect(await credentials.free("login")).toBe(true);
+			expect(await credentials.find("login")).toMatchObject({ quarantine: [], state: "unknown" });
+			expect((await credentials.acquire("login", "x", MINUTE)).secret).toBe("newer");
+			expect(await credentials.free("nobody")).toBe(false);
+		});
+
 		test("one in use is removed only by force, and then its holder can save nothing more", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();

@@ -8,7 +8,7 @@ import type { BoxProcess, Sandbox } from "../../sandbox/sandbox.ts";
 import type { BootedAgent, SavedSession } from "../agent.ts";
 import { readLines } from "../lines.ts";
 import { LogTail } from "../log-tail.ts";
-import { agentEnvironment, agentFiles, serverEnvironment } from "../opencode-config.ts";
+import { agentEnvironment, agentFiles, type ModelAccess, serverEnvironment } from "../opencode-config.ts";
 import { whenAborted } from "../stopped.ts";
 import { placeInBox, ServeClient } from "./client.ts";
 import { ServeConversation } from "./conversation.ts";
@@ -26,12 +26,13 @@ const MAX_FRAME_BYTES = 8 * 1024 * 1024;
 export async function bootServe(
 	box: Sandbox,
 	options: AgentOptions,
-	key: string,
+	access: ModelAccess,
 	signal: AbortSignal,
 ): Promise<BootedAgent> {
 	const password = randomBytes(16).toString("hex");
 	await box.writeFiles(agentFiles().map(({ path, content }) => ({ path, data: content })));
-	const env = agentEnvironment(options, { home: box.home, gatewayUrl: box.gatewayUrl, key }, password);
+	const place = { home: box.home, gatewayUrl: box.gatewayUrl, ...access };
+	const env = agentEnvironment(options, place, password);
 	const argv = [
 		box.agentBinary,
 		"serve",

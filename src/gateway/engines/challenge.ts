@@ -1,12 +1,10 @@
 import { Agent } from "undici";
 import { messageOf } from "../../errors.ts";
+import { newQuestion } from "../../model/challenge.ts";
 import type { Endpoint } from "../../model/endpoint.ts";
 import { isObject, toArray } from "../protocols/protocol.ts";
 import { lookupOpen } from "../upstream/addresses.ts";
 import { ask } from "./ask.ts";
-
-/** A word that is not in the question: whoever only repeats what it was asked does not pass. */
-const CAPITALS = { France: "Paris", Japan: "Tokyo", Egypt: "Cairo", Peru: "Lima" } as const;
 
 export type ChallengeEnd =
 	| { type: "answered" }
@@ -19,9 +17,7 @@ export async function challenge(
 	{ baseUrl, model, apiKey }: Pick<Endpoint, "baseUrl" | "model" | "apiKey">,
 	signal: AbortSignal,
 ): Promise<ChallengeEnd> {
-	const names = Object.keys(CAPITALS) as (keyof typeof CAPITALS)[];
-	const country = names[Math.floor(Math.random() * names.length)]!;
-	const content = `What is the capital of ${country}? Answer with its name alone.`;
+	const { question: content, answer } = newQuestion();
 	const endpoint: Endpoint = {
 		...{ name: "probe", baseUrl, model, dialect: "plain", disableThinking: false },
 		...(apiKey === undefined ? {} : { apiKey }),
@@ -30,7 +26,7 @@ export async function challenge(
 	try {
 		const reply = await ask({ endpoint, dispatcher, signal }, { messages: [{ role: "user", content }] });
 		if ("fault" in reply) return toEnd(reply.fault);
-		if (wordsOf(reply.answer).includes(CAPITALS[country])) return { type: "answered" };
+		if (wordsOf(reply.answer).includes(answer)) return { type: "answered" };
 		return { type: "unclear", message: "the model answered something else than it was asked" };
 	} catch (error) {
 		return {

@@ -9,7 +9,7 @@ import { folderOwner } from "../box/folder-owner.ts";
 import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
 import { type Staged, stage } from "../box/staging.ts";
-import { Egress } from "../egress/egress.ts";
+import { Egress, type EgressOptions } from "../egress/egress.ts";
 import { dropLease, type Lease, reapLeases, takeLease } from "../lease/lease.ts";
 import { destroyOrphan, destroyRemains } from "../lease/orphans.ts";
 import { requireOwnFolder } from "../lease/own-folder.ts";
@@ -28,6 +28,8 @@ export interface LocalOptions {
 	agentBinary?: string;
 	/** How long a box's init may take to answer before the box counts as lost. */
 	answerTimeoutMs?: number;
+	/** Where names outside lead to, instead of where name servers say. */
+	wayOut?: Pick<EgressOptions, "resolve" | "dial">;
 }
 
 /** Boxes on this machine, by bubblewrap. */
@@ -73,7 +75,8 @@ class LocalBackend implements Backend {
 			await release();
 			throw error;
 		}
-		const egress = spec.network === "none" ? null : new Egress({ network: spec.network });
+		const egress =
+			spec.network === "none" ? null : new Egress({ network: spec.network, ...this.#options.wayOut });
 		const init = initConfig({
 			...{ boxId, run: BOX_RUN, processes: spec.pids },
 			...{ gateway: role === "agent", egress: egress !== null },

@@ -5,7 +5,13 @@ import { server } from "../server.ts";
 import { Acting, useAction } from "./asks.tsx";
 import { Ago, Problem } from "./say.tsx";
 
-const STATES = { unknown: "tag", alive: "tag good", limited: "tag warn", dead: "tag bad" } as const;
+const STATES = {
+	unknown: "tag",
+	alive: "tag good",
+	limited: "tag warn",
+	dead: "tag bad",
+	quarantined: "tag warn",
+} as const;
 
 /** Stored keys and logins: who holds them, how they are. No secret comes here. */
 export function Credentials() {

@@ -24,7 +24,7 @@ test("an agent that ends its server and listens in its place is told no password
 	await box.exec("mkdir -p workdir");
 	const directory = `${box.home}/workdir`;
 	const key = "pdk-test";
-	await using agent = await bootServe(box, AgentOptions.parse({}), key, AbortSignal.timeout(120_000));
+	await using agent = await bootServe(box, AgentOptions.parse({}), { key }, AbortSignal.timeout(120_000));
 	const conversation = await agent.open(directory);
 	const sessionId = conversation.sessionId!;
 	expect(await conversation.messages()).toEqual([]);
