@@ -26,7 +26,7 @@ export async function benchTalks(print: (text: string) => void): Promise<void> {
 	);
 	print("");
 	print(
-		"| where | right answers | pieces of text | Paddock: text | Paddock: stored events | agent: text | agent: stored events | load |",
+		"| where | right answers | pieces seen | Paddock: text | Paddock: stored events | agent: text | agent: stored events | load |",
 	);
 	print("|---|---|---|---|---|---|---|---|");
 	print(await measure("one process, embedded store", null));
@@ -34,7 +34,7 @@ export async function benchTalks(print: (text: string) => void): Promise<void> {
 	print(await measure("server and worker apart, PostgreSQL", postgres.url));
 	print("");
 	print(
-		"Paddock: from the moment its worker has read an event from the socket of the agent's server until a caller of the HTTP server has it. Agent: what passed before that: for text since the model wrote it (gateway and OpenCode), for stored events since the end that OpenCode notes in them.",
+		"Paddock: from the moment its worker has read an event from the socket of the agent's server until a caller of the HTTP server has it. Agent: what passed before that: for text since the model wrote it (gateway and OpenCode), for stored events since the end that OpenCode notes in them. Pieces that are not seen came in a burst whose stored event was quicker than they.",
 	);
 }
 
@@ -53,7 +53,7 @@ async function measure(where: string, databaseUrl: string | null): Promise<strin
 	const delays = [texts, stored, written, ended].map(
 		(values) => `${quantile(values, 0.5)}, ${quantile(values, 0.99)}`,
 	);
-	return `| ${where} | ${right} of ${TALKS * TURNS} | ${texts.length} | ${delays.join(" | ")} | ${load.toFixed(1)} |`;
+	return `| ${where} | ${right} of ${TALKS * TURNS} | ${texts.length} of ${heard.texts.length} | ${delays.join(" | ")} | ${load.toFixed(1)} |`;
 }
 
 async function talkAll(
