@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { openSync } from "node:fs";
 import { createServer } from "node:net";
+import { availableParallelism } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
@@ -12,9 +13,22 @@ const START_MS = 10 * 60_000;
 export async function startEngine(python, model, { mode, log, options = [] }) {
 	const port = await freePort();
 	const output = openSync(log, "a");
+	// Its threads spin by the dozen; a core of its own stands for the machine that an engine has elsewhere.
+	const [program, ...pinned] = availableParallelism() > 1 ? ["taskset", "-c", "0"] : ["env"];
 	const child = spawn(
-		join(dirname(python), "vllm"),
-		["serve", model, "--served-model-name", "proof", "--host", "127.0.0.1", "--port", String(port)].concat(
+		program,
+		[
+			...pinned,
+			join(dirname(python), "vllm"),
+			"serve",
+			model,
+			"--served-model-name",
+			"proof",
+			"--host",
+			"127.0.0.1",
+			"--port",
+			String(port),
+		].concat(
 			["--dtype", "float32", "--max-model-len", "32768", "--enforce-eager"],
 			["--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--logprobs-mode", mode],
 			options,
@@ -28,6 +42,7 @@ export async function startEngine(python, model, { mode, log, options = [] }) {
 				VLLM_TARGET_DEVICE: "cpu",
 				VLLM_CPU_KVCACHE_SPACE: "2",
 				VLLM_CPU_OMP_THREADS_BIND: "nobind",
+				OMP_NUM_THREADS: "1",
 				VLLM_NO_USAGE_STATS: "1",
 				HF_HUB_OFFLINE: "1",
 				TOKENIZERS_PARALLELISM: "false",
