@@ -65,7 +65,9 @@ async function openPlace(model: Stopwatch) {
 	}
 	const workdir = join(home, "workdir");
 	await mkdir(workdir);
-	const agent = agentEnvironment(options, { home, gatewayUrl: model.url, key: model.key }, "x");
+	const ours = agentEnvironment(options, { home, gatewayUrl: model.url, key: model.key }, "x");
+	// Settings of the runtime are part of what Paddock does; by hand nobody has them.
+	const agent = Object.fromEntries(Object.entries(ours).filter(([name]) => !/^BUN_(JSC|GC)_/.test(name)));
 	return {
 		workdir,
 		env: { ...agent, PATH: "/usr/local/bin:/usr/bin:/bin", LANG: "C.UTF-8", TMPDIR: home },

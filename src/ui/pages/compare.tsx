@@ -1,5 +1,6 @@
 import { modelOf } from "../../model/endpoint.ts";
 import type { RolloutRow } from "../../model/rollout.ts";
+import { showTime } from "../data/figures.ts";
 import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
 import { Reward } from "../parts/reward.tsx";
@@ -43,7 +44,7 @@ export function ComparePage() {
 						<option value="">{name === "a" ? "the last 500 rollouts" : "against no other batch"}</option>
 						{value.batches.map((batch) => (
 							<option key={batch.id} value={batch.id}>
-								{batch.id} ({batch.size})
+								{showTime(batch.createdAt)} · {batch.size} rollouts · {batch.id.slice(-6)}
 							</option>
 						))}
 					</select>
@@ -90,7 +91,9 @@ function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 									</td>
 								);
 							})}
-							<td className="number">{difference > 0 ? <b>{difference.toFixed(2)}</b> : "0"}</td>
+							<td className="number">
+								{difference > 0 ? <b>{difference.toFixed(2)}</b> : <span className="soft">–</span>}
+							</td>
 						</tr>
 					))}
 				</tbody>

@@ -31,36 +31,38 @@ export function MachinePage() {
 			<Problem error={error} />
 			<section className="stack tight">
 				<h2>Workers</h2>
-				<div className="scrolling" tabIndex={0}>
-					<table className="list">
-						<thead>
-							<tr>
-								<th>worker</th>
-								<th className="number">running</th>
-								<th className="number">at most</th>
-								<th className="number">conversations</th>
-								<th className="number">at most</th>
-								<th>state</th>
-								<th>seen</th>
-							</tr>
-						</thead>
-						<tbody>
-							{value.workers.map((worker) => (
-								<tr key={worker.id}>
-									<td>{worker.id}</td>
-									<td className="number">{worker.running}</td>
-									<td className="number">{worker.capacity}</td>
-									<td className="number">{worker.conversations}</td>
-									<td className="number">{worker.maxConversations}</td>
-									<td>{worker.draining ? "draining" : "working"}</td>
-									<td className="soft">
-										<Ago at={worker.seenAt} />
-									</td>
+				{value.workers.length > 0 && (
+					<div className="scrolling" tabIndex={0}>
+						<table className="list">
+							<thead>
+								<tr>
+									<th>worker</th>
+									<th className="number">running</th>
+									<th className="number">at most</th>
+									<th className="number">conversations</th>
+									<th className="number">at most</th>
+									<th>state</th>
+									<th>seen</th>
 								</tr>
-							))}
-						</tbody>
-					</table>
-				</div>
+							</thead>
+							<tbody>
+								{value.workers.map((worker) => (
+									<tr key={worker.id}>
+										<td>{worker.id}</td>
+										<td className="number">{worker.running}</td>
+										<td className="number">{worker.capacity}</td>
+										<td className="number">{worker.conversations}</td>
+										<td className="number">{worker.maxConversations}</td>
+										<td>{worker.draining ? "draining" : "working"}</td>
+										<td className="soft">
+											<Ago at={worker.seenAt} />
+										</td>
+									</tr>
+								))}
+							</tbody>
+						</table>
+					</div>
+				)}
 				{value.workers.length === 0 && (
 					<p className="soft">No worker has announced itself: what is queued waits.</p>
 				)}
@@ -82,7 +84,9 @@ export function MachinePage() {
 								<tr key={endpoint.name}>
 									<td>{endpoint.name}</td>
 									<td className="one-line">{endpoint.model ?? "–"}</td>
-									<td className="one-line soft">{endpoint.baseUrl ?? "built in"}</td>
+									<td className="one-line soft">
+										{endpoint.baseUrl ?? (endpoint.configured ? "built in" : "not set")}
+									</td>
 									<td>
 										<span className={endpoint.configured ? "tag good" : "tag"}>
 											{endpoint.configured ? "ready" : makeVisible(endpoint.note)}

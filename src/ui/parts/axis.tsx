@@ -42,7 +42,7 @@ export function Axis({ story, onChoose }: { story: Story; onChoose?: (span: Span
 									aria-label={name}
 									onClick={() => onChoose?.(span)}
 								>
-									{lane === "phase" ? span.label : ""}
+									{lane === "phase" && <span>{span.label}</span>}
 								</button>
 							);
 						})}

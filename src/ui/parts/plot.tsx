@@ -26,7 +26,7 @@ export interface PlotProps {
 const PALETTE = ["--series-1", "--series-2", "--series-3", "--series-4", "--series-5", "--series-6"];
 
 /** A plot that fills its place and follows light and dark. */
-export function Plot({ title, x, series, kind = "lines", isTime = true, heightPx = 170, range }: PlotProps) {
+export function Plot({ title, x, series, kind = "lines", isTime = true, heightPx = 190, range }: PlotProps) {
 	const place = useRef<HTMLDivElement>(null);
 	useEffect(() => {
 		const element = place.current;
@@ -36,7 +36,7 @@ export function Plot({ title, x, series, kind = "lines", isTime = true, heightPx
 			{
 				width: element.clientWidth,
 				height: heightPx,
-				padding: [8, 8, 0, 0],
+				padding: [8, 20, 0, 0],
 				cursor: { drag: { x: false, y: false }, points: { size: 6 } },
 				legend: { live: true },
 				scales: { x: { time: isTime, range: widened(kind) }, ...(range ? { y: { range } } : {}) },
@@ -82,7 +82,7 @@ function axesOf(colour: Colour): uPlot.Axis[] {
 		font: "11px system-ui",
 	};
 	return [
-		{ ...axis, grid: { show: false }, size: 28 },
+		{ ...axis, grid: { show: false }, size: 40 },
 		{ ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 46, gap: 4 },
 	];
 }

@@ -113,7 +113,7 @@ function EntryView({ answering, entry, isTarget, isNext }: EntryViewProps) {
 			return (
 				<div className="person">
 					<small>{entry.by === "task" ? "instruction" : makeVisible(entry.by)}</small>
-					{makeVisible(shorten(entry.text).text)}
+					{entry.by === "task" ? <Markdown text={entry.text} /> : makeVisible(shorten(entry.text).text)}
 				</div>
 			);
 		case "text":

@@ -105,7 +105,7 @@ function Body({
 	return (
 		<>
 			<Axis story={story} onChoose={onSpan} />
-			<div className="columns">
+			<div className={query.has("tab") ? "columns asked" : "columns"}>
 				<section aria-label="Transcript">
 					<Transcript answering={answering} entries={entries} isLive={!isDone} target={target} />
 					{!isDone && (
