@@ -14,6 +14,7 @@ from .model import (
     Member,
     Result,
     Sample,
+    TokenSums,
     Transcript,
     Turn,
 )
@@ -52,6 +53,7 @@ __all__ = [
     "Sample",
     "Task",
     "TaskFile",
+    "TokenSums",
     "Transcript",
     "Turn",
     "Untrainable",

@@ -18,7 +18,7 @@ from .conversations import (
 )
 from .errors import ApiError, NotFinished, Untrainable
 from .events import follow
-from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
+from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, TokenSums, Transcript
 from .request import Options, batch_body, rollout_body
 from .row import AsyncRows, AsyncSource, OnUntrainable
 from .runs import AsyncBatch, AsyncGroup
@@ -223,12 +223,18 @@ class AsyncClient:
     async def group_summary(self, group_id: str) -> GroupSummary:
         return GroupSummary.from_json(await self._transport.call("GET", f"/groups/{_quoted(group_id)}"))
 
+    async def group_tokens(self, group_id: str) -> TokenSums:
+        return TokenSums.from_json(await self._transport.call("GET", f"/groups/{_quoted(group_id)}/tokens"))
+
     async def abort_group(self, group_id: str) -> list[str]:
         """The ids of those that were told to stop."""
         return list((await self._transport.call("POST", f"/groups/{_quoted(group_id)}/abort"))["ids"])
 
     async def batch_summary(self, batch_id: str) -> BatchSummary:
         return BatchSummary.from_json(await self._transport.call("GET", f"/batches/{_quoted(batch_id)}"))
+
+    async def batch_tokens(self, batch_id: str) -> TokenSums:
+        return TokenSums.from_json(await self._transport.call("GET", f"/batches/{_quoted(batch_id)}/tokens"))
 
     async def abort_batch(self, batch_id: str) -> list[str]:
         """The ids of those that were told to stop."""

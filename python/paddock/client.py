@@ -10,7 +10,7 @@ from .aio import AsyncClient
 from .bridge import BlockingIterator, run
 from .conversations import AsyncConversation, ConversationOptions, ConversationState, PermissionReply
 from .errors import Untrainable
-from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, Transcript
+from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, TokenSums, Transcript
 from .request import Options
 from .row import AsyncRows, AsyncSource, OnUntrainable, Row
 from .runs import AsyncBatch, AsyncGroup
@@ -286,6 +286,10 @@ class Group:
         """Progress, reward mean and spread, pass@k."""
         return run(self._group.summary())
 
+    def tokens(self) -> TokenSums:
+        """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
+        return run(self._group.tokens())
+
     def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
         return Rows(self._group.rows(untrainable=untrainable, weights=weights))
@@ -312,6 +316,10 @@ class Batch:
     def summary(self) -> BatchSummary:
         """Progress, outcomes and the mean reward."""
         return run(self._batch.summary())
+
+    def tokens(self) -> TokenSums:
+        """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
+        return run(self._batch.tokens())
 
     def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
         """Training rows, group by group."""

@@ -229,6 +229,42 @@ class BatchSummary:
 
 
 @dataclass(frozen=True)
+class TokenSums:
+    """The certificates of a group's or a batch's finished rollouts in one, weighted by tokens."""
+
+    rollouts: int
+    trainable: int
+    samples: int
+    trained_tokens: int
+    tokens_to_train_over: int
+    main_share: float | None
+    """The share of the trained tokens that is in their rollouts' main samples; None without any."""
+    continuity: float | None
+    """Calls that went on, of those whose session had spoken before; None when there was none."""
+    stitched: int
+    plain: dict[str, int]
+    """Calls that were rendered anew, by why."""
+    breaks: dict[str, int]
+    raw: Json = field(repr=False, compare=False)
+
+    @classmethod
+    def from_json(cls, value: Json) -> TokenSums:
+        return cls(
+            rollouts=value["rollouts"],
+            trainable=value["trainable"],
+            samples=value["samples"],
+            trained_tokens=value["trainedTokens"],
+            tokens_to_train_over=value["tokensToTrainOver"],
+            main_share=value["mainShare"],
+            continuity=value["continuity"],
+            stitched=value["stitched"],
+            plain=value["plain"],
+            breaks=value["breaks"],
+            raw=value,
+        )
+
+
+@dataclass(frozen=True)
 class Certificate:
     """What can be proven about a rollout's tokens. It fails closed."""
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Collection
 from typing import TYPE_CHECKING
 
-from .model import BatchSummary, GroupSummary, Result
+from .model import BatchSummary, GroupSummary, Result, TokenSums
 
 if TYPE_CHECKING:
     from .aio import AsyncClient
@@ -59,6 +59,10 @@ class AsyncGroup:
         """Progress, reward mean and spread, pass@k."""
         return await self._client.group_summary(self.id)
 
+    async def tokens(self) -> TokenSums:
+        """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
+        return await self._client.group_tokens(self.id)
+
     def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
         return self._client.rows(self, untrainable=untrainable, weights=weights)
@@ -101,6 +105,10 @@ class AsyncBatch:
     async def summary(self) -> BatchSummary:
         """Progress, outcomes and the mean reward."""
         return await self._client.batch_summary(self.id)
+
+    async def tokens(self) -> TokenSums:
+        """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
+        return await self._client.batch_tokens(self.id)
 
     def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
         """Training rows, group by group."""

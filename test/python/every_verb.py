@@ -82,6 +82,8 @@ def a_batch(client: Client) -> None:
     results = {result.rollout_id: result.reward for result in batch}
     assert sorted(results.values(), key=str) == [0, 1], results
     assert (batch.summary().done, batch.summary().outcomes) == (2, {"completed": 2})
+    tokens = batch.tokens()
+    assert (tokens.rollouts, tokens.trainable) == (2, 2) and tokens.trained_tokens > 0, tokens
     groups = client.open_batch(batch.id).groups()
     assert {group.rollout_ids[0] for group in groups} == set(results)
     assert {row.rollout_id for row in batch.rows()} <= set(results)
@@ -133,6 +135,8 @@ async def at_once(client: AsyncClient) -> None:
     assert followed[-1].type == "rollout-end"
     assert {result.reward async for result in group} == {1}
     assert (await group.summary()).pass_at == {1: 1, 2: 1}
+    tokens = await group.tokens()
+    assert (tokens.rollouts, tokens.trainable, tokens.breaks) == (2, 2, {}), tokens
     rows = [row async for row in group.rows(untrainable="raise")]
     assert [row.rollout_id for row in rows] == group.rollout_ids
 
