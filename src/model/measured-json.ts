@@ -1,3 +1,5 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+
 export interface JsonLimits {
 	/** Lists and objects inside each other. */
 	maxDepth: number;
@@ -23,6 +25,24 @@ export function parseMeasured(bytes: Uint8Array, limits: JsonLimits): Measured {
 	} catch (error) {
 		return { type: "no-json", why: error instanceof Error ? error.message : String(error) };
 	}
+}
+
+/** From this size on each step of the work on a message is felt by everybody else in the process. */
+const LARGE_BYTES = 256 * 1024;
+
+/** Between two steps of the work on so many bytes others have their turn. */
+export async function pauseFor(bytes: number): Promise<void> {
+	if (bytes >= LARGE_BYTES) await nextTurn();
+}
+
+/** Parses bytes that were measured, step by step; rejects when they are no JSON. */
+export async function parseInSteps(bytes: Uint8Array, { fatal }: { fatal: boolean }): Promise<unknown> {
+	await pauseFor(bytes.length);
+	const text = new TextDecoder("utf-8", { fatal }).decode(bytes);
+	await pauseFor(bytes.length);
+	const value: unknown = JSON.parse(text);
+	await pauseFor(bytes.length);
+	return value;
 }
 
 /**

@@ -2,7 +2,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { bodyLimit } from "hono/body-limit";
 import { HTTPException } from "hono/http-exception";
 import { createLog, type Log } from "../log.ts";
-import { excessOf, MESSAGE_LIMITS } from "../model/measured-json.ts";
+import { excessOf, MESSAGE_LIMITS, parseInSteps } from "../model/measured-json.ts";
 import type { Paddock } from "../paddock.ts";
 import { type AccessPolicy, checkAccess } from "./access.ts";
 import { mountAgents } from "./agent-routes.ts";
@@ -148,9 +148,13 @@ function limitBodies(app: OpenAPIHono, maxSize: number): void {
 	};
 	app.use("*", bodyLimit({ maxSize, onError }));
 	app.use("*", async (context, next) => {
-		const bytes = context.req.raw.body === null ? null : await context.req.arrayBuffer();
-		const excess = bytes && excessOf(new Uint8Array(bytes), MESSAGE_LIMITS);
+		if (context.req.raw.body === null) return await next();
+		const bytes = new Uint8Array(await context.req.arrayBuffer());
+		const excess = excessOf(bytes, MESSAGE_LIMITS);
 		if (excess !== null) throw new ProblemError(413, "body_too_large", `the body is ${excess}`);
+		const parsed = await parseInSteps(bytes, { fatal: false }).catch(() => null);
+		// What is no JSON is told so by the route it was meant for.
+		if (parsed !== null) context.req.bodyCache.json = Promise.resolve(parsed);
 		return await next();
 	});
 }

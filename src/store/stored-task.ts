@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Task } from "../model/task.ts";
 
 /** A task's JSON, kept once for all rollouts that try it and found by its hash. */
@@ -9,5 +9,5 @@ export interface StoredTask {
 
 export function toStoredTask(task: Task): StoredTask {
 	const body = JSON.stringify(task);
-	return { hash: createHash("sha256").update(body).digest("hex"), body };
+	return { hash: hash("sha256", body), body };
 }

@@ -1,4 +1,4 @@
-import { excessOf, MESSAGE_LIMITS } from "../model/measured-json.ts";
+import { excessOf, MESSAGE_LIMITS, parseInSteps } from "../model/measured-json.ts";
 
 /** Room for a large task; instructions and files have their own, smaller limits. */
 export const MAX_MESSAGE_BYTES = 32 * 1024 * 1024;
@@ -28,8 +28,7 @@ export async function readBody(request: Request, maxBytes = MAX_MESSAGE_BYTES): 
 	const excess = excessOf(bytes, MESSAGE_LIMITS);
 	if (excess !== null) return { type: "too-large", message: `the body is ${excess}` };
 	try {
-		const text = new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-		return { type: "json", value: JSON.parse(text) };
+		return { type: "json", value: await parseInSteps(bytes, { fatal: true }) };
 	} catch (error) {
 		return { type: "unreadable", message: error instanceof Error ? error.message : String(error) };
 	}

@@ -1,6 +1,7 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
 import { loadConfig } from "../../src/config.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import { newId } from "../../src/model/id.ts";
@@ -43,5 +44,9 @@ for (let i = 0; i < boxes; i += 1) {
 }
 process.send!({ serverUrl: serving.url, gatewayUrl, keys, idleMb: process.memoryUsage.rss() / 1e6 });
 
-process.on("message", () => process.send!({ peakMb: process.resourceUsage().maxRSS / 1024 }));
+const lateness = monitorEventLoopDelay({ resolution: 5 });
+lateness.enable();
+process.on("message", () =>
+	process.send!({ peakMb: process.resourceUsage().maxRSS / 1024, longestTurnMs: lateness.max / 1e6 }),
+);
 process.on("disconnect", () => void rm(home, { recursive: true, force: true }).then(() => process.exit(0)));

@@ -2,7 +2,7 @@ import { Worker } from "node:worker_threads";
 import { type JsonLimits, type Measured, parseMeasured } from "../../model/measured-json.ts";
 
 /** Enough for the largest body there may be, whatever it is made of. */
-const MAX_HEAP_MB = 256;
+const MAX_HEAP_MB = 128;
 
 /** Smaller ones are parsed sooner than they are handed to a thread. */
 const LARGE_BYTES = 128 * 1024;

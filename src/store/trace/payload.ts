@@ -41,17 +41,33 @@ export interface CallPayload {
 	logprobs: Float32Array;
 }
 
-export function encodePayload(payload: CallPayload): Buffer {
-	const head = Buffer.from(JSON.stringify(payload.head));
-	const size = Buffer.alloc(4);
-	size.writeUInt32LE(head.length);
-	return Buffer.concat([
-		size,
-		head,
-		toPlanes(payload.promptTail),
-		toPlanes(payload.completionIds),
-		toPlanes(payload.logprobs),
-	]);
+/** The same on its way out: its objects were written as JSON before, to be known by that. */
+export interface WrittenPayload extends Omit<CallPayload, "head"> {
+	head: Omit<CallHead, "objects">;
+	objects: string[];
+}
+
+/** A call may be megabytes: each part is written once, into the one buffer there is. */
+export function encodePayload({
+	head,
+	objects,
+	promptTail,
+	completionIds,
+	logprobs,
+}: WrittenPayload): Buffer {
+	const { slot, base, ...rest } = head;
+	const texts = [
+		`{"slot":${slot},"base":${base},"objects":[`,
+		...objects.flatMap((json, at) => (at === 0 ? [json] : [",", json])),
+		`],${JSON.stringify(rest).slice(1)}`,
+	];
+	const planes = [promptTail, completionIds, logprobs];
+	const headBytes = texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+	const bytes = Buffer.allocUnsafe(planes.reduce((sum, words) => sum + words.byteLength, 4 + headBytes));
+	let at = bytes.writeUInt32LE(headBytes);
+	for (const text of texts) at += bytes.write(text, at);
+	for (const words of planes) at += writePlanes(words, bytes.subarray(at));
+	return bytes;
 }
 
 export function decodePayload(bytes: Buffer): CallPayload {
@@ -79,11 +95,10 @@ export function toInt32(ids: number[]): Int32Array {
 }
 
 /** All lowest bytes first, then all second bytes, …: the upper bytes of ids are nearly constant and deflate to nothing. */
-function toPlanes(words: Int32Array | Float32Array): Buffer {
+function writePlanes(words: Int32Array | Float32Array, planes: Buffer): number {
 	const bytes = new Uint8Array(words.buffer, words.byteOffset, words.byteLength);
-	const planes = Buffer.allocUnsafe(bytes.length);
 	for (let at = 0; at < bytes.length; at++) planes[(at & 3) * words.length + (at >> 2)] = bytes[at]!;
-	return planes;
+	return bytes.length;
 }
 
 function fromPlanes(planes: Buffer): ArrayBuffer {

@@ -2,7 +2,15 @@ import { hash } from "node:crypto";
 import { promisify } from "node:util";
 import { deflate, deflateSync, inflateSync } from "node:zlib";
 import type { ModelCall } from "../../model/call.ts";
-import { type CallHead, type CallPayload, decodePayload, encodePayload, toInt32 } from "./payload.ts";
+import { pauseFor } from "../../model/measured-json.ts";
+import {
+	type CallHead,
+	type CallPayload,
+	decodePayload,
+	encodePayload,
+	toInt32,
+	type WrittenPayload,
+} from "./payload.ts";
 import {
 	encodeRecord,
 	encodeStart,
@@ -45,8 +53,10 @@ export class TraceWriter {
 		// Whatever fails from here on, the next call opens a new section that refers to nothing before it.
 		this.#encoder = null;
 		if (call.retryOf !== null) parts.push(encodeRecord(supersededRecord(call.retryOf)));
-		parts.push(encodeRecord(await deflated(encodePayload(encoder.encode(call)))));
-		await this.#append(Buffer.concat(parts));
+		const payload = encoder.encode(call);
+		await pauseFor(payload.objects.reduce((sum, json) => sum + json.length, 0));
+		parts.push(encodeRecord(await deflated(encodePayload(payload))));
+		await this.#append(parts.length === 1 ? parts[0]! : Buffer.concat(parts));
 		this.#encoder = encoder;
 	}
 }
@@ -87,8 +97,8 @@ class CallEncoder {
 	readonly #digests = new Map<number, string>();
 	#objects = 0;
 
-	encode(call: ModelCall): CallPayload {
-		const added: unknown[] = [];
+	encode(call: ModelCall): WrittenPayload {
+		const added: string[] = [];
 		const number = (value: unknown) => this.#number(value, added);
 		const prompt = toInt32(call.promptIds);
 		const completionIds = toInt32(call.completionIds);
@@ -108,10 +118,9 @@ class CallEncoder {
 			this.#numbers.delete(this.#digests.get(dropped)!);
 			this.#digests.delete(dropped);
 		}
-		const head: CallHead = {
+		const head: WrittenPayload["head"] = {
 			slot,
 			base,
-			objects: added,
 			messages: { keep: keep.messages, add: messages.slice(keep.messages) },
 			tools: { keep: keep.tools, add: tools.slice(keep.tools) },
 			reply,
@@ -121,18 +130,19 @@ class CallEncoder {
 			call: restOf(call),
 		};
 		const logprobs = Float32Array.from(call.logprobs);
-		return { head, promptTail: prompt.subarray(keep.ids), completionIds, logprobs };
+		return { head, objects: added, promptTail: prompt.subarray(keep.ids), completionIds, logprobs };
 	}
 
 	/** An object is known by the SHA-256 of its JSON; a new one is added and gets the next number. */
-	#number(value: unknown, added: unknown[]): number {
-		const digest = hash("sha256", JSON.stringify(value) ?? "null", "base64");
+	#number(value: unknown, added: string[]): number {
+		const json = JSON.stringify(value) ?? "null";
+		const digest = hash("sha256", json, "base64");
 		const known = this.#numbers.get(digest);
 		if (known !== undefined) return known;
 		const number = this.#objects++;
 		this.#numbers.set(digest, number);
 		this.#digests.set(number, digest);
-		added.push(value);
+		added.push(json);
 		return number;
 	}
 
