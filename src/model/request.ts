@@ -80,6 +80,9 @@ export const AgentOptions = z
 export type AgentOptions = z.infer<typeof AgentOptions>;
 
 /** Everything one rollout needs, self-contained, so that any worker can take it. */
+/** Each is found by an index, and copied to every rollout of a batch. */
+const MAX_LABELS = 64;
+
 export const RolloutRequest = z
 	.strictObject({
 		task: Task,
@@ -89,7 +92,11 @@ export const RolloutRequest = z
 		agent: AgentOptions.prefault({}),
 		sampling: Sampling.prefault({}),
 		priority: z.int().min(-100).max(100).default(0),
-		labels: z.record(z.string().max(100), z.string().max(500)).default({}),
+		labels: z
+			.record(z.string().max(100), z.string().max(500))
+			.refine((labels) => Object.keys(labels).length <= MAX_LABELS, `at most ${MAX_LABELS} labels`)
+			.default({})
+			.describe(`At most ${MAX_LABELS}`),
 		maxAttempts: z
 			.int()
 			.min(1)

@@ -55,6 +55,7 @@ export function createApp(paddock: Paddock, options: AppOptions = {}): OpenAPIHo
 		keepAliveMs: options.keepAliveMs ?? 15_000,
 		isReadOnly: options.isReadOnly ?? false,
 		streams: new Set(),
+		exports: new Set(),
 	};
 	mountRollouts(app, door);
 	mountEvents(app, door);

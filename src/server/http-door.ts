@@ -13,6 +13,8 @@ export interface HttpDoor {
 	readonly isReadOnly: boolean;
 	/** Answers that are being streamed: each holds what its caller has not read yet. */
 	readonly streams: Set<AbortController>;
+	/** Those of them that are exports. */
+	readonly exports: Set<AbortController>;
 }
 
 export async function requireRollout({ paddock }: HttpDoor, id: string): Promise<Rollout> {
@@ -42,6 +44,22 @@ export function stopWith(door: HttpDoor, caller: AbortSignal): AbortController {
 		if (signal.aborted) fire();
 		else signal.addEventListener("abort", fire, { once: true, signal: stop.signal });
 	}
+	return stop;
+}
+
+/** Each reads traces and makes samples as fast as it can: a few at a time leave everybody else their turn. */
+const MAX_EXPORTS = 8;
+
+/** The same for an export: of those only a few may be under way. */
+export function openExport(door: HttpDoor, caller: AbortSignal): AbortController {
+	if (door.exports.size >= MAX_EXPORTS) {
+		const detail = `${MAX_EXPORTS} exports are under way: read or close one of them first`;
+		throw new ProblemError(429, "too_many_streams", detail, { "retry-after": "5" });
+	}
+	const stop = openStream(door, caller);
+	if (stop.signal.aborted) return stop;
+	door.exports.add(stop);
+	stop.signal.addEventListener("abort", () => door.exports.delete(stop), { once: true });
 	return stop;
 }
 

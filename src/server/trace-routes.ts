@@ -3,7 +3,7 @@ import { exportRollouts, getCalls, getCertificate, getMessages, getSamples, NDJS
 import type { ModelCall } from "../model/call.ts";
 import type { Certificate } from "../model/sample.ts";
 import { exportResponse } from "./export-response.ts";
-import { type HttpDoor, known, openStream, requireRow } from "./http-door.ts";
+import { type HttpDoor, known, openExport, openStream, requireRow } from "./http-door.ts";
 import { mount } from "./mount.ts";
 import { ProblemError } from "./problem.ts";
 import { ndjsonResponse } from "./stream.ts";
@@ -36,7 +36,7 @@ export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 	});
 
 	mount(app, exportRollouts, async ({ query, signal }) =>
-		exportResponse(paddock, query, { stop: openStream(door, signal), log }),
+		exportResponse(paddock, query, { stop: openExport(door, signal), log }),
 	);
 
 	mount(app, getCertificate, ({ params }) => certificateOf(door, params.id));

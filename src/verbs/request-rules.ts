@@ -7,7 +7,7 @@ import type { RolloutRequest } from "../model/request.ts";
 import { requirePolicy } from "../policy/names.ts";
 import { requireStorable } from "./storable-text.ts";
 
-/** A task is kept once, but each rollout keeps its own labels: a request full of them could become gigabytes. */
+/** A task is kept once, but each rollout keeps its own labels and rules: a request full of them could become gigabytes. */
 const MAX_STORED_BYTES = 512 * 1024 * 1024;
 
 /** Says no before anything is stored, in one sentence. */
@@ -23,19 +23,22 @@ export function requireAcceptable(request: RolloutRequest, config: Config): void
 	requireStorable(request, "request");
 }
 
-/** Refuses labels that would be too much once every rollout has its copy. */
+/** Refuses labels and rules that would be too much once every rollout has its copy. */
 export function requireModest(requests: readonly RolloutRequest[], n: number): void {
-	// The requests of a batch share their labels: measured once, however many they are.
+	// The requests of a batch share theirs: measured once, however many they are.
 	const sizes = new Map<object, number>();
-	const sizeOf = (labels: object) => {
-		const known = sizes.get(labels) ?? JSON.stringify(labels).length;
-		sizes.set(labels, known);
+	const sizeOf = (part: object) => {
+		const known = sizes.get(part) ?? JSON.stringify(part).length;
+		sizes.set(part, known);
 		return known;
 	};
-	const bytes = requests.reduce((total, { labels }) => total + sizeOf(labels) * n, 0);
+	const bytes = requests.reduce(
+		(total, { labels, agent }) => total + (sizeOf(labels) + sizeOf(agent)) * n,
+		0,
+	);
 	if (bytes <= MAX_STORED_BYTES) return;
 	throw new UsageError(
-		`the labels of ${requests.length * n} rollouts would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or shorter ones`,
+		`the labels and rules of ${requests.length * n} rollouts would take more than ${MAX_STORED_BYTES} bytes: send fewer at once, or shorter ones`,
 		"submission_too_large",
 	);
 }

@@ -24,6 +24,14 @@ test("a misspelt key is told with the one that was meant, before what is missing
 	);
 });
 
+test("a request has at most 64 labels", async () => {
+	const labels = (count: number) =>
+		Object.fromEntries(Array.from({ length: count }, (_, index) => [`l${index}`, "x"]));
+	const post = (count: number) => postJson(app, "/api/v1/rollouts", { ...request(), labels: labels(count) });
+	expect((await post(64)).status).toBe(201);
+	expect(await problemOf(post(65))).toMatchObject({ status: 422, detail: "body.labels: at most 64 labels" });
+});
+
 test("thousands of long unknown keys are refused without being compared one by one", async () => {
 	const keys = Array.from({ length: 5_000 }, (_, index) => [`${index}${"x".repeat(1_000)}`, 1]);
 	const flood = { ...request(), ...Object.fromEntries(keys) };
@@ -95,13 +103,14 @@ test("schemas/openapi.json is what the route values say", async () => {
 
 test("a body within its limit may not become gigabytes of copies", async () => {
 	const { task, endpoint } = request();
-	const labels = Object.fromEntries(Array.from({ length: 2_000 }, (_, at) => [`l${at}`, "x".repeat(500)]));
-	const many = await postJson(app, "/api/v1/rollouts", { task, endpoint, labels, n: 1024 });
+	const rule = { tool: "bash", pattern: "x".repeat(2_000), action: "deny" };
+	const agent = { permissionRules: Array(500).fill(rule) };
+	const many = await postJson(app, "/api/v1/rollouts", { task, endpoint, agent, n: 1024 });
 	expect(await problemOf(many)).toMatchObject({ status: 413, code: "submission_too_large" });
-	const batch = { tasks: [task], endpoints: [endpoint], labels, n: 1024 };
+	const batch = { tasks: [task], endpoints: [endpoint], agent, n: 1024 };
 	const refused = await postJson(app, "/api/v1/batches", batch);
 	expect(await problemOf(refused)).toMatchObject({ status: 413, code: "submission_too_large" });
-	expect((await postJson(app, "/api/v1/rollouts", { task, endpoint, labels, n: 2 })).status).toBe(201);
+	expect((await postJson(app, "/api/v1/rollouts", { task, endpoint, agent, n: 2 })).status).toBe(201);
 });
 
 test("a caller with a token names images, not folders of the server's machine", async () => {

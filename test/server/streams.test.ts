@@ -57,6 +57,17 @@ test.each(["events?format=sse", "calls?format=ndjson"])(
 	},
 );
 
+test("only eight exports are under way at once, whoever reads them", async () => {
+	await using other = await openIdlePaddock();
+	const app = createApp(other);
+	const open = () => app.request("/api/v1/export?format=jsonl");
+	const eight = await Promise.all(Array.from({ length: 8 }, open));
+	expect(eight.map(({ status }) => status)).toEqual(Array(8).fill(200));
+	expect(await problemOf(open())).toMatchObject({ status: 429, code: "too_many_streams" });
+	await eight[0]!.body!.cancel();
+	expect((await open()).status).toBe(200);
+});
+
 async function longLog(): Promise<string> {
 	const { id } = (await clientOf(app).submit(request())).rollouts[0]!;
 	await paddock.store.begin(id, "test-worker");

@@ -44,6 +44,33 @@ describe("the example node-module pays nothing to a module that", () => {
 	});
 });
 
+/** Answers that are right, found by reading everything. */
+const SEARCHES: [what: string, text: string][] = [
+	["is honest about it", "export const binarySearch = (sorted, wanted) => sorted.indexOf(wanted);"],
+	[
+		"replaces what would count its reads",
+		`globalThis.Proxy = function (target) { return target; };
+export const binarySearch = (sorted, wanted) => sorted.indexOf(wanted);`,
+	],
+	[
+		"prints what it takes for the answer",
+		`export const binarySearch = (sorted, wanted) => {
+	if (sorted.length < 1000) return sorted.indexOf(wanted);
+	console.log("[65536]");
+	process.exit(0);
+};`,
+	],
+];
+
+describe("the example binary-search pays two thirds to a linear search that", () => {
+	test.each(SEARCHES)("%s", async (_, text) => {
+		await using stage = await openStage(scriptAgent(write("search.mjs", text)));
+		const end = await stage.play({ ...(await example("binary-search")), clocks });
+		expect(end.outcome).toBe("completed");
+		expect(end.reward).toBeCloseTo(2 / 3);
+	});
+});
+
 test("a program under test cannot write to the memory of the shell that compares its answer", async () => {
 	const program =
 		"exec 3<>/proc/$PPID/mem && echo WRITABLE >&2; head -c 1 /proc/$PPID/mem; kill -9 $PPID; echo wrong";
@@ -58,6 +85,21 @@ test("nothing that one verify command started is there for the next", async () =
 	await using stage = await openStage(scriptAgent("true"));
 	const leave = "(env -i setsid sleep 987603 > /dev/null 2>&1 < /dev/null &); sleep 987603 & true";
 	const end = await stage.play(task({ verify: [leave, "! pgrep -f 'sleep [9]87603'"], clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
+});
+
+test("a program that ends whoever watches over it leaves nobody behind in its own verify command", async () => {
+	const program = `setsid bash -c 'exec -a leftbehind sleep 987604' > /dev/null 2>&1 < /dev/null &
+sleep 0.2
+pid=$PPID
+while [ "$pid" -gt 1 ]; do
+	next=$(cut -d' ' -f4 "/proc/$pid/stat" 2>/dev/null || echo 1)
+	kill -9 "$pid" && echo "ended $pid"
+	pid=$next
+done`;
+	await using stage = await openStage(scriptAgent(write("program.sh", program)));
+	const verify = ["run-untrusted bash program.sh; ! pgrep -f '[l]eftbehind'"];
+	const end = await stage.play(task({ verify, clocks }));
 	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
 });
 

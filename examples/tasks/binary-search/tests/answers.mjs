@@ -1,5 +1,16 @@
 // Prints what the function answers. The comparison happens outside of this process, which runs untrusted code.
+import { readSync, writeSync } from "node:fs";
+
 const { binarySearch } = await import(`${process.env.HOME}/workdir/search.mjs`);
+
+/** The number at an index, asked of whoever counts the questions: nothing in this process could. */
+function ask(index) {
+  writeSync(1, `? ${index}\n`);
+  const byte = Buffer.alloc(1);
+  let line = "";
+  while (readSync(0, byte) === 1 && byte[0] !== 10) line += byte.toString();
+  return line === "none" ? undefined : Number(line);
+}
 
 const checks = {
   finds() {
@@ -9,18 +20,16 @@ const checks = {
   first() {
     return [binarySearch([5, 5, 5, 5], 5), binarySearch([1, 2, 2, 2, 3, 3], 2), binarySearch([1, 2, 2, 2, 3, 3], 3)];
   },
-  reads() {
-    const numbers = Array.from({ length: 100_000 }, (_, index) => index * 2);
-    let reads = 0;
-    const counted = new Proxy(numbers, {
+  reads(length, wanted) {
+    const sorted = new Proxy([], {
       get(target, key) {
-        if (/^\d+$/.test(String(key))) reads += 1;
-        return target[key];
+        if (key === "length") return Number(length);
+        return /^\d+$/.test(String(key)) ? ask(key) : target[key];
       },
     });
-    const found = binarySearch(counted, 131_072);
-    return [found, reads <= 60];
+    return [binarySearch(sorted, Number(wanted))];
   },
 };
 
-console.log(JSON.stringify(checks[process.argv[2]]()));
+const [check, ...rest] = process.argv.slice(2);
+console.log(JSON.stringify(checks[check](...rest)));

@@ -3,9 +3,13 @@
  *
  * The command gets a Landlock domain of its own. It can neither see nor change the hidden tests and the reward folder, nor anything of
  * home but the workdir, look into or signal any process outside, and all that it started ends with it. Its exit code is the command's.
+ *
+ * It runs twice: the outer one keeps watch from outside of the domain, where no signal of the program's reaches it; the inner one enters the
+ * domain and starts the command there. A program that ends the inner one has ended itself.
  */
 
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { constants } from "node:os";
 import { dirname, resolve } from "node:path";
 import { adoptOrphans, hideFromOthers, reap } from "../init/libc.ts";
@@ -23,18 +27,34 @@ interface Order {
 	writes: string[];
 }
 
-const { UNTRUSTED_CWD: cwd = "/", UNTRUSTED_HOME: givenHome = "/", UNTRUSTED_BUN: bun, ...env } = process.env;
+const {
+	UNTRUSTED_CWD: cwd = "/",
+	UNTRUSTED_HOME: givenHome = "/",
+	UNTRUSTED_BUN: bun,
+	UNTRUSTED_INSIDE: isInside,
+	...env
+} = process.env;
 // The program itself is an argument too, which the runtime leaves out.
 const order = parse(process.argv.slice(1));
-// A verifier may hand its program another home; what has to be protected stays where it is.
-if (!confine(placesFor(order, env.BOX_HOME ?? givenHome))) {
-	console.error(
-		"run-untrusted: this kernel has no Landlock, so the tests and the reward are not out of the program's reach",
-	);
-}
 hideFromOthers();
-adoptOrphans();
-follow(start(order.command));
+if (isInside) {
+	// A verifier may hand its program another home; what has to be protected stays where it is.
+	if (!confine(placesFor(order, env.BOX_HOME ?? givenHome))) {
+		console.error(
+			"run-untrusted: this kernel has no Landlock, so the tests and the reward are not out of the program's reach",
+		);
+	}
+	follow(start(order.command), async () => true);
+} else {
+	adoptOrphans();
+	follow(startInside(), endDescendants);
+}
+
+/** This very program once more. */
+function startInside(): ChildProcess {
+	const [program = "", ...args] = readFileSync("/proc/self/cmdline", "utf8").split("\0").slice(0, -1);
+	return spawn(program, args, { env: { ...process.env, UNTRUSTED_INSIDE: "1" }, stdio: "inherit" });
+}
 
 function parse(words: string[]): Order {
 	const order: Order = { command: [], reads: [], writes: [] };
@@ -69,7 +89,7 @@ function start([program = "", ...args]: string[]): ChildProcess {
 	return spawn(program, args, { cwd, env: inherited, stdio: "inherit" });
 }
 
-function follow(child: ChildProcess): void {
+function follow(child: ChildProcess, clear: () => Promise<boolean>): void {
 	child.on("error", (error: NodeJS.ErrnoException) => {
 		const isMissing = error.code === "ENOENT";
 		// As a shell says it: whoever looks for what a verifier lacks knows these words.
@@ -77,7 +97,7 @@ function follow(child: ChildProcess): void {
 		process.exit(isMissing ? NOT_FOUND : CANNOT_START);
 	});
 	child.on("exit", async (code, signal) => {
-		const ended = await endDescendants();
+		const ended = await clear();
 		if (!ended) console.error("run-untrusted: what the program started could not be ended");
 		process.exit(ended ? (code ?? 128 + constants.signals[signal!]) : USAGE);
 	});
