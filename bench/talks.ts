@@ -73,7 +73,10 @@ async function talkAll(
 	const host = fork(HOST, [databaseUrl === null ? String(port) : "0", String(TALKS)], {
 		env: { ...process.env, ...env },
 	});
-	stack.defer(() => void host.kill());
+	// Gone before its folder is: it would write another.
+	stack.defer(async () => {
+		if (host.kill()) await once(host, "exit");
+	});
 	await once(host, "message");
 	const client = createClient({ baseUrl: `http://127.0.0.1:${port}` });
 	const said = await talkAtOnce(client, model.baseUrl, { talks: TALKS, turns: TURNS, pieces: PIECES });

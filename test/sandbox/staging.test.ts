@@ -14,6 +14,19 @@ afterEach(async () => {
 	await rm(folder, { recursive: true });
 });
 
+test("many that stage at once leave one of everything, and nothing half-made", async () => {
+	const root = join(folder, "run");
+	const agent = join(folder, "agent");
+	await writeFile(agent, "an agent");
+	// What is made once for a process is made: the eight go in step.
+	const { agent: before } = await stage(root, process.execPath);
+	const staged = await Promise.all(Array.from({ length: 8 }, () => stage(root, agent)));
+	const { agent: ours, init, runUntrusted, etc } = staged[0]!;
+	expect((await readdir(root)).map((name) => join(root, name)).toSorted()).toEqual(
+		[before, ours, init, runUntrusted, etc].toSorted(),
+	);
+});
+
 test("what other installations staged goes after an hour, and comes back when it is asked for", async () => {
 	const root = join(folder, "run");
 	const [one, other] = [join(folder, "one"), join(folder, "other")];

@@ -74,13 +74,11 @@ async function tidy(root: string, ours: string[]): Promise<void> {
 async function stageAgent(root: string, binary: string): Promise<string> {
 	const { dev, ino, size, mtimeMs } = await stat(binary);
 	const target = join(root, `agent-${digest(`${dev} ${ino} ${size} ${mtimeMs}`)}`);
+	// A link is whole at once, and renaming one onto another link to the same file would leave both.
+	await link(binary, target).catch(() => {});
 	if (existsSync(target)) return target;
 	const partial = `${target}.${randomBytes(4).toString("hex")}`;
-	try {
-		await link(binary, partial);
-	} catch {
-		await copyFile(binary, partial);
-	}
+	await copyFile(binary, partial);
 	await rename(partial, target);
 	return target;
 }
