@@ -49,4 +49,5 @@ lateness.enable();
 process.on("message", () =>
 	process.send!({ peakMb: process.resourceUsage().maxRSS / 1024, longestTurnMs: lateness.max / 1e6 }),
 );
-process.on("disconnect", () => void rm(home, { recursive: true, force: true }).then(() => process.exit(0)));
+for (const end of ["disconnect", "SIGTERM"])
+	process.on(end, () => void rm(home, { recursive: true, force: true }).then(() => process.exit(0)));
