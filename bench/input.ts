@@ -1,8 +1,18 @@
 import { createHash, randomBytes } from "node:crypto";
-import { cpus, loadavg } from "node:os";
+import { mkdtemp, rm } from "node:fs/promises";
+import { cpus, loadavg, tmpdir } from "node:os";
+import { join } from "node:path";
 import { Readable } from "node:stream";
 import { BoxSpec } from "../src/model/task.ts";
+import { openDockerBackend } from "../src/sandbox/docker/docker.ts";
+import { openE2bBackend } from "../src/sandbox/e2b/e2b.ts";
 import { openLocalBackend } from "../src/sandbox/local/local.ts";
+import { openProcessBackend } from "../src/sandbox/process/process.ts";
+import type { Backend, Sandbox } from "../src/sandbox/sandbox.ts";
+import { openSshBackend } from "../src/sandbox/ssh/ssh.ts";
+import { startE2b } from "../test/fakes/e2b.ts";
+import { startEngine } from "../test/fixtures/docker-engine.ts";
+import { startSshd } from "../test/fixtures/sshd.ts";
 
 const INPUTS = Number(process.env.INPUTS ?? 2_000);
 const LARGEST_BYTES = 64 * 1024 * 1024;
@@ -13,21 +23,48 @@ const READERS = {
 	"bit by bit": "{ for i in 1 2 3; do head -c 100000; sleep 0.01; done; cat; } | sha256sum",
 };
 
-/** Inputs of 0 to 64 MB into commands of a local box, each compared by its checksum: none may lose a byte. */
+/** Each with what it talks to: a real engine, a real sshd; E2B's cloud is a stand-in, spoken to by its own SDK. */
+const BACKENDS: Record<string, (using: AsyncDisposableStack) => Promise<Backend>> = {
+	local: () => openLocalBackend(),
+	process: () => openProcessBackend({ warn: () => {} }),
+	docker: async (using) => openDockerBackend({ env: using.use(await startEngine("docker")).env }),
+	ssh: async (using) => {
+		const runRoot = using.adopt(await mkdtemp(join(tmpdir(), "pd-")), (folder) =>
+			rm(folder, { recursive: true, force: true }),
+		);
+		return await openSshBackend({ env: using.use(await startSshd()).env, warn: () => {}, runRoot });
+	},
+	"e2b (stand-in)": async (using) => openE2bBackend({ env: using.use(await startE2b()).env, warn: () => {} }),
+};
+
+/** Inputs of 0 to 64 MB into commands of a box of every backend, each compared by its checksum: none may lose a byte. */
 export async function benchInput(print: (text: string) => void): Promise<void> {
-	await using backend = await openLocalBackend();
-	await using box = await backend.open({
-		spec: BoxSpec.parse({}),
-		onGateway: (connection) => connection.destroy(),
-	});
 	const pool = randomBytes(LARGEST_BYTES);
-	const rows = Object.entries(READERS).map(([how, command]) => ({
-		how,
-		command,
-		sent: 0,
-		bytes: 0,
-		damaged: 0,
-	}));
+	print(`${INPUTS} inputs of 0 to 64 MB for each backend. ${cpus().length} cores.`);
+	print("");
+	print("| backend | read | inputs | MB in all | damaged | load |");
+	print("|---|---|---|---|---|---|");
+	let damaged = 0;
+	for (const [name, start] of Object.entries(BACKENDS)) {
+		await using using = new AsyncDisposableStack();
+		const backend = using.use(await start(using));
+		const box = using.use(
+			await backend.open({ spec: BoxSpec.parse({}), onGateway: (connection) => connection.destroy() }),
+		);
+		for (const row of await sendAll(box, pool)) {
+			const load = loadavg()[0]!.toFixed(1);
+			print(
+				`| ${name} | ${row.how} | ${row.sent} | ${Math.round(row.bytes / 1e6)} | ${row.damaged} | ${load} |`,
+			);
+			damaged += row.damaged;
+		}
+	}
+	if (damaged > 0) throw new Error("inputs lost bytes on their way into a box");
+}
+
+async function sendAll(box: Sandbox, pool: Buffer) {
+	const readers = Object.entries(READERS);
+	const rows = readers.map(([how, command]) => ({ how, command, sent: 0, bytes: 0, damaged: 0 }));
 	for (let index = 0; index < INPUTS; index += 1) {
 		const row = rows[index % rows.length]!;
 		const bytes = pool.subarray(0, sizeOf(index));
@@ -38,14 +75,7 @@ export async function benchInput(print: (text: string) => void): Promise<void> {
 		row.bytes += bytes.length;
 		if (!whole) row.damaged += 1;
 	}
-	print(`${INPUTS} inputs of 0 to 64 MB. ${cpus().length} cores, load ${loadavg()[0]!.toFixed(1)}.`);
-	print("");
-	print("| read | inputs | MB in all | damaged |");
-	print("|---|---|---|---|");
-	for (const { how, sent, bytes, damaged } of rows) {
-		print(`| ${how} | ${sent} | ${Math.round(bytes / 1e6)} | ${damaged} |`);
-	}
-	if (rows.some(({ damaged }) => damaged > 0)) throw new Error("inputs lost bytes on their way into the box");
+	return rows;
 }
 
 /** Every size class is met again and again, the largest least often. */
