@@ -55,10 +55,11 @@ describe.each(UNACCEPTABLE)("%s is refused, whoever asks", (_title, change, code
 	});
 });
 
-test("labels that would become gigabytes, one copy for each rollout, are refused", async () => {
+test("rules that would become gigabytes, one copy for each rollout, are refused", async () => {
 	await using paddock = await openIdlePaddock({ queueLimit: 100_000_000 });
-	const labels = Object.fromEntries(Array.from({ length: 2_000 }, (_, i) => [`l${i}`, "x".repeat(500)]));
-	await expect(paddock.submit(request({ labels }), { n: 1024 })).rejects.toMatchObject({
+	const rule = { tool: "bash", pattern: "x".repeat(2_000), action: "deny" };
+	const agent = { permissionRules: Array(500).fill(rule) };
+	await expect(paddock.submit(request({ agent }), { n: 1024 })).rejects.toMatchObject({
 		code: "submission_too_large",
 	});
 });
