@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { commandWords, pythonModules } from "../model/command-words.ts";
 import type { Task } from "../model/task.ts";
+import { librariesOf } from "../model/test-libraries.ts";
 
 const run = promisify(execFile);
 /** What tests are written with. Other words of a script may be programs, or not: to guess would be noise. */
@@ -29,7 +30,7 @@ export async function lackingHere(task: Task): Promise<string[]> {
 			(name) => `its tests call ${name}, which this machine, and so the local box, does not have: ${remedy}.`,
 		),
 		...(await lackingModules(task, isLeftToUs)).map(
-			(name) => `its tests call Python's ${name}, which this machine does not have: ${remedy}.`,
+			(name) => `its tests need Python's ${name}, which this machine does not have: ${remedy}.`,
 		),
 	];
 }
@@ -44,7 +45,8 @@ async function lackingPrograms(names: string[]): Promise<string[]> {
 async function lackingModules(task: Task, isWanted: (name: string) => boolean): Promise<string[]> {
 	const lacking: string[] = [];
 	const look = "import importlib.util as u, sys; sys.exit(9 if u.find_spec(sys.argv[1]) is None else 0)";
-	for (const [name, python] of pythonModules(task)) {
+	const wanted = [...pythonModules(task), ...librariesOf(task).map((name) => [name, "python3"] as const)];
+	for (const [name, python] of new Map(wanted)) {
 		if (!isWanted(name)) continue;
 		const code = await run(python, ["-I", "-c", look, name.split(".")[0]!], { env }).then(
 			() => 0,

@@ -1,6 +1,7 @@
 import { commandWords, firstWord, pythonModules } from "../model/command-words.ts";
 import type { CommandResult } from "../model/event.ts";
-import { type Task, TESTS_DIR } from "../model/task.ts";
+import { type Task, TESTS_DIR, WORKDIR } from "../model/task.ts";
+import { librariesOf } from "../model/test-libraries.ts";
 import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
 
 /** Something the verifier itself needs, and the box lacks. */
@@ -32,26 +33,32 @@ export async function findMissing(
 
 type Hint =
 	| { type: "program"; name: string }
-	| { type: "interpreter"; name: string }
+	| { type: "interpreter" }
 	| { type: "not-executable"; path: string }
 	| { type: "no-file"; path: string }
-	| { type: "module"; name: string };
+	| { type: "module"; name: string }
+	| { type: "import"; name: string };
 
 function* hintsIn(output: string): Iterable<Hint> {
 	for (const line of output.split("\n").slice(-200)) {
 		const module = /python[\d.]*: No module named '?([\w.]+)'?\s*$/.exec(line);
 		if (module) yield { type: "module", name: module[1]! };
+		const imported = /^ModuleNotFoundError: No module named '(\w+)[\w.]*'\s*$/.exec(line.replace(/^E +/, ""));
+		if (imported) yield { type: "import", name: imported[1]! };
 		const refused = /(?:^|: )(\/\S+): Permission denied\s*$/.exec(line);
 		if (refused) yield { type: "not-executable", path: refused[1]! };
 		const file = /(?:^|: )(\/\S+): No such file or directory\s*$/.exec(line);
 		if (file) yield { type: "no-file", path: file[1]! };
-		const interpreter = /env: ['‘]([^'’]+)['’]: No such file/.exec(line);
-		if (interpreter) yield { type: "interpreter", name: interpreter[1]!.replace("\\r", "\r") };
+		if (/env: ['‘][^'’]+['’]: No such file|: bad interpreter: |: required file not found\s*$/.test(line))
+			yield { type: "interpreter" };
 		// bash and dash each have their own way to say it.
 		const program = /(?:^|: )([^\s:'‘/]+): (?:command )?not found\s*$/.exec(line);
 		if (program) yield { type: "program", name: program[1]! };
 	}
 }
+
+/** Asks a Python whether it has a module. */
+const LOOK = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
 
 async function confirm(
 	hint: Hint,
@@ -71,19 +78,27 @@ async function confirm(
 			const python = pythonModules(task).get(hint.name);
 			// The interpreter that the task names must be there, and say no: another that is not says nothing.
 			if (python === undefined || !(await ask('"$1" -I -c "" 2>/dev/null', python))) return null;
-			const look = "import importlib.util as u, sys; sys.exit(u.find_spec(sys.argv[1]) is None)";
-			const isThere = await ask('"$1" -I -c "$2" "$3" 2>/dev/null', python, look, hint.name);
+			const isThere = await ask('"$1" -I -c "$2" "$3" 2>/dev/null', python, LOOK, hint.name);
 			if (isThere) return null;
 			const isHidden = textsOf(task).some(
 				(text) => text.includes("run-untrusted") && text.includes(hint.name),
 			);
 			return `the Python module ${hint.name} is not installed in the box${isHidden ? ", or lies below ~/tests, which run-untrusted hides" : ""}`;
 		}
+		case "import": {
+			if (!librariesOf(task).includes(hint.name) || !(await ask('python3 -I -c "" 2>/dev/null'))) return null;
+			const isThere = await ask('python3 -I -c "$1" "$2" 2>/dev/null', LOOK, hint.name);
+			// One of the agent's own is the agent's, wherever it lies.
+			const own = 'find "$1" \\( -name "$2" -o -name "$2.*" \\) -print -quit | grep -q .';
+			if (isThere || (await ask(own, pathIn(clean, WORKDIR), hint.name))) return null;
+			return `a test imports the Python module ${hint.name}, which is not installed in the box`;
+		}
 		case "interpreter":
-			// The one thing that a shell cannot be talked into: a first line that ends as another system's lines do.
-			return task.tests.some(({ content }) => /^#![^\n]*\r\n/.test(content))
-				? `${JSON.stringify(hint.name).slice(1, -1)} is not installed in the box`
-				: null;
+			for (const name of interpretersOf(task)) {
+				if (await ask('command -v -- "$1" >/dev/null', name)) continue;
+				return `${JSON.stringify(name).slice(1, -1)} is not installed in the box`;
+			}
+			return null;
 		case "not-executable": {
 			const own = calledTest(hint.path, command, clean);
 			const file = task.tests.find(({ path }) => path === own);
@@ -95,6 +110,15 @@ async function confirm(
 			return `${hint.path} is not among the task's tests`;
 		}
 	}
+}
+
+/** What the tests' own first lines call for. What lies below the home may be the agent's to write. */
+function interpretersOf(task: Task): string[] {
+	return task.tests
+		.filter(({ executable }) => executable)
+		.map(({ content }) => /^#!\s*(?:\/usr\/bin\/env +(?:-S +)?)?([^ \n]+)/.exec(content)?.[1])
+		.filter((name) => name !== undefined)
+		.filter((name) => !name.includes("/") || (name.startsWith("/") && !name.startsWith("/home/")));
 }
 
 function textsOf(task: Task): string[] {

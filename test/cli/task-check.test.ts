@@ -48,10 +48,14 @@ test("what the tests call and this machine lacks is foreseen; what setup or an i
 		"b/task.yaml": calling("python3 -m nosuchpytest -q"),
 		"c/task.yaml": calling("kotlinc -q", "setup: ./install kotlinc\n"),
 		"d/task.yaml": calling("kotlinc -q", "box: { image: some/image }\n"),
+		"e/task.yaml": calling('python3 "$HOME/tests/check.py"'),
+		"e/tests/check.py": "import json\nimport selenium\n",
 	});
 	expect(out).toMatch(/^a: .*\n {2}note: its tests call kotlinc, which this machine.*\n/m);
-	expect(out).toMatch(/^b: .*\n {2}note: its tests call Python's nosuchpytest, which this machine.*\n/m);
-	expect(out).toMatch(/^c: .*\nd: .*\n$/m);
+	expect(out).toMatch(/^b: .*\n {2}note: its tests need Python's nosuchpytest, which this machine.*\n/m);
+	expect(out).toMatch(
+		/^c: .*\nd: .*\ne: .*\n {2}note: its tests need Python's selenium, which this machine.*\n$/m,
+	);
 	expect(code).toBe(0);
 });
 

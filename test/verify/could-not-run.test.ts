@@ -18,6 +18,7 @@ async function verdictOn(asked: Task, given = "true") {
 	return await verify(asked, clean, options);
 }
 
+const python = (content: string) => [{ path: "check.py", content }];
 const script = (content: string, executable = false) => [{ path: "test.sh", content, executable }];
 
 test.each([
@@ -40,6 +41,31 @@ test.each([
 		{ verify: ['"$HOME/tests/test.sh"'], tests: script("#!/usr/bin/env bash\r\nexit 0\r\n", true) },
 		"is not installed in the box",
 	],
+	[
+		"a library that a hidden test imports",
+		{ verify: ['python3 "$HOME/tests/check.py"'], tests: python("import json, selenium.webdriver\n") },
+		"imports the Python module selenium, which is not installed in the box",
+	],
+	[
+		"a library, and a script turned that into a reward of 0",
+		{
+			tests: [
+				...python("from selenium import webdriver\n"),
+				...script('python3 "$HOME/tests/check.py" || echo 0 > ~/logs/verifier/reward.txt\n'),
+			],
+		},
+		"the Python module selenium",
+	],
+	[
+		"the program of a test's first line",
+		{ verify: ['"$HOME/tests/test.sh"'], tests: script("#!/usr/bin/env no-such-node\n1\n", true) },
+		"no-such-node is not installed in the box",
+	],
+	[
+		"the interpreter of a test's first line",
+		{ verify: ['"$HOME/tests/test.sh"'], tests: script("#!/opt/no-such-node --flag\n1\n", true) },
+		"/opt/no-such-node is not installed in the box",
+	],
 ])("a verifier that lacks %s is the task's failure, not a reward", async (_name, fields, said) => {
 	await expect(verdictOn(task(fields))).rejects.toMatchObject({
 		boundary: "task",
@@ -48,9 +74,24 @@ test.each([
 	});
 });
 
+const CHECK = ['python3 "$HOME/tests/check.py"'];
+
 test.each([
 	["a program the agent should have written", { verify: ["./answer"] }],
 	["a module the agent should have written", { verify: ["python3 -c 'import answer'"] }],
+	["a module of the agent's that a hidden test imports", { verify: CHECK, tests: python("import answer\n") }],
+	[
+		"a library that setup brought, and the agent removed",
+		{ verify: CHECK, tests: python("import selenium\n"), setup: ["python3 -m venv env # selenium"] },
+	],
+	[
+		"a look-alike of a library that the agent was asked for",
+		{ verify: CHECK, tests: python("import selenium\n"), instruction: "Write selenium.py." },
+	],
+	[
+		"an interpreter the agent should have written",
+		{ verify: ['"$HOME/tests/test.sh"'], tests: script("#!/home/user/workdir/answer\n", true) },
+	],
 	["a command that simply fails", { verify: ["false"] }],
 ])("%s is missing: that is the agent's, and earns 0", async (_name, fields) => {
 	expect(await verdictOn(task(fields))).toMatchObject({ reward: 0 });
@@ -67,12 +108,25 @@ const TALK = [
 	"/home/user/tests/else: No such file or directory",
 	"/home/user/tests/helper.sh: Permission denied",
 	"/usr/bin/env: 'bash\\r': No such file or directory",
+	"/usr/bin/env: 'no-such-node': No such file or directory",
+	"bash: line 1: /home/user/tests/helper.sh: /opt/no-such-node: bad interpreter: No such file or directory",
+	"bash: line 1: /home/user/tests/helper.sh: cannot execute: required file not found",
+	"ModuleNotFoundError: No module named 'selenium'",
+	"ModuleNotFoundError: No module named 'json'",
+	"ModuleNotFoundError: No module named 'answer'",
+	"ModuleNotFoundError: No module named 'nose'",
 ];
 
 test("an agent cannot talk its way out of a failed test", async () => {
 	const says = `cat > program.sh <<'END'\n${TALK.map((line) => `echo "${line}" >&2`).join("\n")}\nexit 127\nEND`;
 	const tests = [
-		{ path: "helper.sh", content: "exit 0\n" },
+		{ path: "helper.sh", content: "#!/bin/sh\nexit 0\n" },
+		{ path: "never-run.js", content: "#!/usr/bin/env no-such-node\n" },
+		{
+			path: "check.py",
+			content:
+				'"""\nimport selenium\n"""\nimport json\ntry:\n\timport selenium\nexcept ImportError: pass\nimport nose\n',
+		},
 		{
 			path: "run.sh",
 			content: [
@@ -90,5 +144,6 @@ test("an agent cannot talk its way out of a failed test", async () => {
 		},
 	];
 	const asked = task({ verify: ["sh program.sh && grep x /dev/null", 'bash "$HOME/tests/run.sh"'], tests });
-	expect(await verdictOn(asked, says)).toMatchObject({ reward: 0 });
+	// One that the workdir has is the agent's own, whatever it is called.
+	expect(await verdictOn(asked, `mkdir -p lib/nose && ${says}`)).toMatchObject({ reward: 0 });
 });
