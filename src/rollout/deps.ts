@@ -6,7 +6,7 @@ import type { PolicyServer } from "../policy/policy.ts";
 import type { Backend } from "../sandbox/sandbox.ts";
 import type { Store } from "../store/store.ts";
 import type { Verify } from "../verify/verify.ts";
-import type { ReadyBoxes } from "./ready-box.ts";
+import type { ReadyBoxes } from "./boxes/ready-box.ts";
 import type { Turnstiles } from "./turnstile.ts";
 
 /** What the story needs of the world. */

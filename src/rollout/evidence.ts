@@ -3,8 +3,8 @@ import { messageOf, RolloutError } from "../errors.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { AGENT_LOG_DIR } from "../model/task.ts";
 import { pathIn } from "../sandbox/sandbox.ts";
+import type { ReadyBox } from "./boxes/ready-box.ts";
 import { inTime, unresponsiveBox } from "./clock.ts";
-import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
 import type { Transcript } from "./transcript.ts";
 

@@ -5,8 +5,8 @@ import type { Rollout } from "../model/rollout.ts";
 import type { Job, JobEnd } from "../queue/queue.ts";
 import { coalesce } from "./coalesce.ts";
 import type { Deps } from "./deps.ts";
-import { host } from "./host.ts";
 import { run } from "./run.ts";
+import { host } from "./talk/host.ts";
 
 /**
  * What a worker does with one job. A job can start twice (a crash, a lost heartbeat): `begin` raises the attempt and thereby

@@ -4,9 +4,9 @@ import type { Endpoint } from "../model/endpoint.ts";
 import type { Failure } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { TraceWriter } from "../store/trace/trace-log.ts";
+import type { ReadyBox } from "./boxes/ready-box.ts";
 import type { Deps } from "./deps.ts";
 import type { HaltSwitch } from "./halt.ts";
-import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
 
 /** The agent's way to its model, captured and on the record; what the gateway cannot let pass halts it. */

@@ -5,10 +5,10 @@ import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
 import type { Deps } from "./deps.ts";
 import { resolved } from "./endpoint.ts";
-import { Judge } from "./judge.ts";
-import { confined, covered, openPlanted } from "./open-planted.ts";
+import { confined, covered, openPlanted } from "./login/open-planted.ts";
 import { RolloutRecord } from "./record.ts";
 import { solve, WAITS } from "./solve.ts";
+import { Judge } from "./verdict/judge.ts";
 
 /**
  * The story of one rollout. Open a box with the task in it and the agent waiting; let the agent work until it ends or is

@@ -7,14 +7,14 @@ import type { Failure, Outcome } from "../model/failure.ts";
 import type { Rollout } from "../model/rollout.ts";
 import type { Sandbox } from "../sandbox/sandbox.ts";
 import { attend } from "./attend.ts";
+import type { ReadyBox } from "./boxes/ready-box.ts";
 import type { Deps } from "./deps.ts";
 import { castEndpoint } from "./endpoint.ts";
 import { keepEvidence } from "./evidence.ts";
 import { type Halt, HaltSwitch } from "./halt.ts";
-import { openConversation } from "./open-conversation.ts";
 import { BOX_LOST, CREDENTIAL_LOST, openTap } from "./open-tap.ts";
-import type { ReadyBox } from "./ready-box.ts";
 import type { RolloutRecord } from "./record.ts";
+import { openConversation } from "./talk/open-conversation.ts";
 import { Transcript } from "./transcript.ts";
 
 /**

@@ -4,7 +4,7 @@ import { writeLogin } from "../../src/credential/login.ts";
 import { openRefresher } from "../../src/credential/refresher/refresher.ts";
 import { verifyCredential } from "../../src/credential/verify.ts";
 import { challenge } from "../../src/gateway/engines/challenge.ts";
-import { type ProbeDeps, probeLogin } from "../../src/rollout/probe-login.ts";
+import { type ProbeDeps, probeLogin } from "../../src/rollout/login/probe-login.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Backend } from "../../src/sandbox/sandbox.ts";
 import { openPlantedStage, type PlantedStage } from "../credential/planted/stage.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { type Admission, admit } from "../../src/rollout/admit.ts";
+import { type Admission, admit } from "../../src/rollout/verdict/admit.ts";
 
 const run = promisify(execFile);
 const BLOCK = 512;

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, realpath, rm, symlink, writeFile } from "node:fs/promis
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { findFolder } from "../../src/rollout/folder.ts";
+import { findFolder } from "../../src/rollout/talk/folder.ts";
 
 test("a folder counts as what its name leads to: a link out of an allowed folder is refused", async () => {
 	const root = await realpath(await mkdtemp(join(tmpdir(), "paddock-folder-")));

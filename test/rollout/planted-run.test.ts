@@ -5,7 +5,7 @@ import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { AUTH_FILE, writeLogin } from "../../src/credential/login.ts";
 import { RolloutError } from "../../src/errors.ts";
 import { WORKDIR } from "../../src/model/task.ts";
-import { ColdBoxes } from "../../src/rollout/cold-boxes.ts";
+import { ColdBoxes } from "../../src/rollout/boxes/cold-boxes.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import { openDockerBackend } from "../../src/sandbox/docker/docker.ts";
 import type { Sandbox } from "../../src/sandbox/sandbox.ts";

@@ -3,7 +3,7 @@ import { holdCredential } from "../../src/credential/hold.ts";
 import { AUTH_FILE } from "../../src/credential/login.ts";
 import { OutageError } from "../../src/errors.ts";
 import { BoxSpec } from "../../src/model/task.ts";
-import { PlantedLogin } from "../../src/rollout/planted.ts";
+import { PlantedLogin } from "../../src/rollout/login/planted.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Backend, Sandbox } from "../../src/sandbox/sandbox.ts";
 import type { Credentials } from "../../src/store/credentials.ts";

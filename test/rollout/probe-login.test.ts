@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vi
 import { holdCredential } from "../../src/credential/hold.ts";
 import { AUTH_FILE } from "../../src/credential/login.ts";
 import type { ProbeEnd } from "../../src/credential/verify.ts";
-import { probeLogin } from "../../src/rollout/probe-login.ts";
+import { probeLogin } from "../../src/rollout/login/probe-login.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Backend, Sandbox } from "../../src/sandbox/sandbox.ts";
 import { authAfter, openPlantedStage, type PlantedStage } from "../credential/planted/stage.ts";

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import type { Agent, BootedAgent } from "../../src/agent/agent.ts";
 import { RolloutError } from "../../src/errors.ts";
+import type { ReadyBox } from "../../src/rollout/boxes/ready-box.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
-import type { ReadyBox } from "../../src/rollout/ready-box.ts";
 import { readCalls } from "../../src/store/trace/trace-log.ts";
 import { stream, streams } from "../fakes/replies.ts";
 import { openUpstream } from "../fakes/upstream.ts";

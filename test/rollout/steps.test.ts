@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { inOrder } from "../../src/rollout/steps.ts";
+import { inOrder } from "../../src/rollout/login/steps.ts";
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] }));
 afterEach(() => void vi.useRealTimers());

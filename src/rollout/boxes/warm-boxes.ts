@@ -1,15 +1,16 @@
 import { createHash } from "node:crypto";
 import { availableParallelism } from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
-import type { BootedAgent } from "../agent/agent.ts";
-import { whenAborted } from "../agent/stopped.ts";
-import { messageOf } from "../errors.ts";
-import type { SetupEvent } from "../model/event.ts";
-import type { RolloutRequest, StoredRequest } from "../model/request.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import { inTime, unresponsiveBox } from "./clock.ts";
-import type { PlantedLogin } from "./planted.ts";
+import type { BootedAgent } from "../../agent/agent.ts";
+import { whenAborted } from "../../agent/stopped.ts";
+import { messageOf } from "../../errors.ts";
+import type { SetupEvent } from "../../model/event.ts";
+import type { RolloutRequest, StoredRequest } from "../../model/request.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import { inTime, unresponsiveBox } from "../clock.ts";
+import type { PlantedLogin } from "../login/planted.ts";
+import type { RolloutRecord } from "../record.ts";
 import {
 	bootAgent,
 	newKey,
@@ -19,7 +20,6 @@ import {
 	type ReadyBoxes,
 	type ReadyDeps,
 } from "./ready-box.ts";
-import type { RolloutRecord } from "./record.ts";
 import type { Snapshot } from "./snapshot.ts";
 
 /** For so long after a rollout has begun no box is made … */

@@ -1,12 +1,12 @@
-import type { Rollout } from "../model/rollout.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import { verifyCommands } from "../verify/verifier.ts";
-import type { Verdict } from "../verify/verify.ts";
+import type { Rollout } from "../../model/rollout.ts";
+import type { Sandbox } from "../../sandbox/sandbox.ts";
+import { verifyCommands } from "../../verify/verifier.ts";
+import type { Verdict } from "../../verify/verify.ts";
+import type { ReadyBox } from "../boxes/ready-box.ts";
+import { inTime } from "../clock.ts";
+import type { Deps } from "../deps.ts";
+import type { RolloutRecord } from "../record.ts";
 import { fill, hasClosed, openCleanBox, tooSlow } from "./clean-box.ts";
-import { inTime } from "./clock.ts";
-import type { Deps } from "./deps.ts";
-import type { ReadyBox } from "./ready-box.ts";
-import type { RolloutRecord } from "./record.ts";
 
 /** Gets the verdict, in a clean box: what the agent was given, plus its workdir and declared artifacts, and nothing else of it. */
 export class Judge implements AsyncDisposable {

@@ -1,11 +1,11 @@
 import { Readable, Writable } from "node:stream";
 import { promisify } from "node:util";
 import { gunzip, gzip } from "node:zlib";
-import type { SavedSession } from "../agent/agent.ts";
-import { RolloutError } from "../errors.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import type { ReadyBox } from "./ready-box.ts";
+import type { SavedSession } from "../../agent/agent.ts";
+import { RolloutError } from "../../errors.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import type { ReadyBox } from "../boxes/ready-box.ts";
 
 const MAX_WORKDIR_BYTES = 256 * 1024 * 1024;
 const MAX_STATE_BYTES = 2 * MAX_WORKDIR_BYTES;

@@ -4,9 +4,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough, Readable, Writable } from "node:stream";
 import { finished } from "node:stream/promises";
-import { RolloutError } from "../errors.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import { type Admission, admit } from "./admit.ts";
+import { RolloutError } from "../../errors.ts";
+import type { Sandbox } from "../../sandbox/sandbox.ts";
+import { type Admission, admit } from "../verdict/admit.ts";
 
 const CHUNK_BYTES = 256 * 1024;
 

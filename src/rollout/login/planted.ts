@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { HeldCredential } from "../credential/hold.ts";
-import { AUTH_FILE, readLogin, wholeEntry } from "../credential/login.ts";
-import { SaveBack } from "../credential/planted/save-back.ts";
-import { type LoginWatch, watchLogin } from "../credential/planted/watch.ts";
-import { messageOf, RolloutError } from "../errors.ts";
-import type { PlantedTerms } from "../model/credential.ts";
-import type { Sandbox } from "../sandbox/sandbox.ts";
-import type { Credentials } from "../store/credentials.ts";
+import type { HeldCredential } from "../../credential/hold.ts";
+import { AUTH_FILE, readLogin, wholeEntry } from "../../credential/login.ts";
+import { SaveBack } from "../../credential/planted/save-back.ts";
+import { type LoginWatch, watchLogin } from "../../credential/planted/watch.ts";
+import { messageOf, RolloutError } from "../../errors.ts";
+import type { PlantedTerms } from "../../model/credential.ts";
+import type { Sandbox } from "../../sandbox/sandbox.ts";
+import type { Credentials } from "../../store/credentials.ts";
 import { inOrder } from "./steps.ts";
 
 const MAX_AUTH_BYTES = 1024 * 1024;

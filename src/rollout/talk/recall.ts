@@ -1,6 +1,6 @@
-import { toRules } from "../conversation/permission-policy.ts";
-import type { PermissionRule } from "../model/permission.ts";
-import type { Store } from "../store/store.ts";
+import { toRules } from "../../conversation/permission-policy.ts";
+import type { PermissionRule } from "../../model/permission.ts";
+import type { Store } from "../../store/store.ts";
 import { type State, unpackState } from "./state.ts";
 
 const PAGE = 1_000;

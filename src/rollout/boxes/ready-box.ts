@@ -1,21 +1,21 @@
 import { randomBytes } from "node:crypto";
-import type { Agent, BootedAgent } from "../agent/agent.ts";
-import { AGENT_FOLDERS } from "../agent/opencode-config.ts";
-import { RolloutError, within } from "../errors.ts";
-import type { Gateway } from "../gateway/gateway.ts";
-import { toTimerMs } from "../model/duration.ts";
-import { type SetupEvent, toStart } from "../model/event.ts";
-import type { RolloutRequest, StoredRequest } from "../model/request.ts";
-import { AGENT_LOG_DIR, type BoxSpec, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../model/task.ts";
-import { type Backend, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import { runCommand } from "../verify/commands.ts";
-import { stageFiles } from "../verify/verifier.ts";
-import { inTime, unresponsiveBox } from "./clock.ts";
-import { type Folder, findFolder, requireSameFolder } from "./folder.ts";
-import type { PlantedLogin } from "./planted.ts";
-import type { RolloutRecord } from "./record.ts";
+import type { Agent, BootedAgent } from "../../agent/agent.ts";
+import { AGENT_FOLDERS } from "../../agent/opencode-config.ts";
+import { RolloutError, within } from "../../errors.ts";
+import type { Gateway } from "../../gateway/gateway.ts";
+import { toTimerMs } from "../../model/duration.ts";
+import { type SetupEvent, toStart } from "../../model/event.ts";
+import type { RolloutRequest, StoredRequest } from "../../model/request.ts";
+import { AGENT_LOG_DIR, type BoxSpec, HOME, INSTRUCTION_PATH, type Task, WORKDIR } from "../../model/task.ts";
+import { type Backend, pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import { runCommand } from "../../verify/commands.ts";
+import { stageFiles } from "../../verify/verifier.ts";
+import { inTime, unresponsiveBox } from "../clock.ts";
+import type { PlantedLogin } from "../login/planted.ts";
+import type { RolloutRecord } from "../record.ts";
+import { type Folder, findFolder, requireSameFolder } from "../talk/folder.ts";
+import type { Turnstile } from "../turnstile.ts";
 import { Snapshot } from "./snapshot.ts";
-import type { Turnstile } from "./turnstile.ts";
 
 /** What a backend may take to give up after its clock. */
 const OPEN_GRACE_MS = 10_000;

@@ -1,5 +1,5 @@
-import { messageOf } from "../errors.ts";
-import { inTime, unresponsiveBox } from "./clock.ts";
+import { messageOf } from "../../errors.ts";
+import { inTime, unresponsiveBox } from "../clock.ts";
 
 export interface Step {
 	/** As in "ending the agent did not end within 10 s". */

@@ -1,9 +1,9 @@
-import type { Conversation } from "../agent/agent.ts";
-import { within } from "../errors.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn } from "../sandbox/sandbox.ts";
-import type { HaltSwitch } from "./halt.ts";
-import type { ReadyBox } from "./ready-box.ts";
+import type { Conversation } from "../../agent/agent.ts";
+import { within } from "../../errors.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn } from "../../sandbox/sandbox.ts";
+import type { ReadyBox } from "../boxes/ready-box.ts";
+import type { HaltSwitch } from "../halt.ts";
 
 /** Null when it had to stop before the agent could be talked to. */
 export async function openConversation(

@@ -1,8 +1,8 @@
 import { realpath, stat } from "node:fs/promises";
 import { sep } from "node:path";
-import { messageOf, RolloutError } from "../errors.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
 
 /** A folder of this machine that an agent may work in. */
 export interface Folder {

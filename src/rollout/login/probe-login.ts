@@ -1,12 +1,12 @@
-import { askOnce, type Said } from "../agent/ask-once.ts";
-import type { HeldCredential } from "../credential/hold.ts";
-import type { ProbeEnd } from "../credential/verify.ts";
-import { messageOf } from "../errors.ts";
-import { hideSecrets } from "../log.ts";
-import { newQuestion } from "../model/challenge.ts";
-import { BoxSpec } from "../model/task.ts";
-import type { Backend } from "../sandbox/sandbox.ts";
-import type { Credentials } from "../store/credentials.ts";
+import { askOnce, type Said } from "../../agent/ask-once.ts";
+import type { HeldCredential } from "../../credential/hold.ts";
+import type { ProbeEnd } from "../../credential/verify.ts";
+import { messageOf } from "../../errors.ts";
+import { hideSecrets } from "../../log.ts";
+import { newQuestion } from "../../model/challenge.ts";
+import { BoxSpec } from "../../model/task.ts";
+import type { Backend } from "../../sandbox/sandbox.ts";
+import type { Credentials } from "../../store/credentials.ts";
 import { PlantedLogin } from "./planted.ts";
 
 export interface ProbeDeps {

@@ -1,10 +1,10 @@
 import { setImmediate as nextTick } from "node:timers/promises";
-import type { Conversation, Turn } from "../agent/agent.ts";
-import { messageOf, RolloutError } from "../errors.ts";
-import { shorten } from "../model/shorten.ts";
-import { inTime } from "./clock.ts";
-import type { RolloutRecord } from "./record.ts";
-import type { Transcript } from "./transcript.ts";
+import type { Conversation, Turn } from "../../agent/agent.ts";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { shorten } from "../../model/shorten.ts";
+import { inTime } from "../clock.ts";
+import type { RolloutRecord } from "../record.ts";
+import type { Transcript } from "../transcript.ts";
 
 const TRANSCRIPT_MS = 10_000;
 

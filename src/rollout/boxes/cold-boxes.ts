@@ -1,5 +1,6 @@
-import type { StoredRequest } from "../model/request.ts";
-import type { PlantedLogin } from "./planted.ts";
+import type { StoredRequest } from "../../model/request.ts";
+import type { PlantedLogin } from "../login/planted.ts";
+import type { RolloutRecord } from "../record.ts";
 import {
 	bootAgent,
 	newKey,
@@ -9,7 +10,6 @@ import {
 	type ReadyBoxes,
 	type ReadyDeps,
 } from "./ready-box.ts";
-import type { RolloutRecord } from "./record.ts";
 
 /** Opens each box when it is asked for. */
 export class ColdBoxes implements ReadyBoxes {

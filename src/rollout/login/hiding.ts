@@ -1,6 +1,6 @@
-import { hideSecrets } from "../log.ts";
-import type { EventBody } from "../model/event.ts";
-import type { Store } from "../store/store.ts";
+import { hideSecrets } from "../../log.ts";
+import type { EventBody } from "../../model/event.ts";
+import type { Store } from "../../store/store.ts";
 
 /**
  * The same store for a rollout whose login lies in its box: whatever the agent has read there is not written down. `learn` makes known

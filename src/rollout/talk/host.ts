@@ -1,16 +1,16 @@
-import type { ConversationEnd } from "../model/conversation.ts";
-import { toStart } from "../model/event.ts";
-import type { Outcome } from "../model/failure.ts";
-import type { Rollout } from "../model/rollout.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import type { RolloutEnd } from "../store/store.ts";
-import { runCommand } from "../verify/commands.ts";
-import { closing, inTime, unresponsiveBox } from "./clock.ts";
-import { collect } from "./collect.ts";
-import type { Deps } from "./deps.ts";
+import type { ConversationEnd } from "../../model/conversation.ts";
+import { toStart } from "../../model/event.ts";
+import type { Outcome } from "../../model/failure.ts";
+import type { Rollout } from "../../model/rollout.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import type { RolloutEnd } from "../../store/store.ts";
+import { runCommand } from "../../verify/commands.ts";
+import { closing, inTime, unresponsiveBox } from "../clock.ts";
+import { collect } from "../collect.ts";
+import type { Deps } from "../deps.ts";
+import { RolloutRecord } from "../record.ts";
 import { recall } from "./recall.ts";
-import { RolloutRecord } from "./record.ts";
 import { talk } from "./talk.ts";
 
 /**

@@ -1,13 +1,13 @@
 import { setImmediate } from "node:timers/promises";
-import { RolloutError, within } from "../errors.ts";
-import type { RolloutRequest } from "../model/request.ts";
-import { HOME, type Task, WORKDIR } from "../model/task.ts";
-import { type ExecResult, pathIn, type Sandbox } from "../sandbox/sandbox.ts";
+import { RolloutError, within } from "../../errors.ts";
+import type { RolloutRequest } from "../../model/request.ts";
+import { HOME, type Task, WORKDIR } from "../../model/task.ts";
+import { type ExecResult, pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import { openBox, type ReadyBox } from "../boxes/ready-box.ts";
+import { transfer } from "../boxes/snapshot.ts";
+import { inTime } from "../clock.ts";
+import type { Deps } from "../deps.ts";
 import { type Admission, toGivenLink } from "./admit.ts";
-import { inTime } from "./clock.ts";
-import type { Deps } from "./deps.ts";
-import { openBox, type ReadyBox } from "./ready-box.ts";
-import { transfer } from "./snapshot.ts";
 
 const MAX_DIFF_BYTES = 1024 * 1024;
 const DIFF_S = 30;

@@ -1,13 +1,13 @@
-import { confine, PLANTED_UNTRAINABLE, requirePlantable } from "../credential/planted/confine.ts";
-import { type Waiting, whenFree } from "../credential/wait.ts";
-import { credentialOf } from "../gateway/catalog.ts";
-import type { Live } from "../live/live.ts";
-import type { Rollout } from "../model/rollout.ts";
-import type { Deps } from "./deps.ts";
-import { asProviderFailure, hold } from "./endpoint.ts";
+import { confine, PLANTED_UNTRAINABLE, requirePlantable } from "../../credential/planted/confine.ts";
+import { type Waiting, whenFree } from "../../credential/wait.ts";
+import { credentialOf } from "../../gateway/catalog.ts";
+import type { Live } from "../../live/live.ts";
+import type { Rollout } from "../../model/rollout.ts";
+import type { Deps } from "../deps.ts";
+import { asProviderFailure, hold } from "../endpoint.ts";
+import type { RolloutRecord } from "../record.ts";
 import { hideIn, hiding } from "./hiding.ts";
 import { PlantedLogin } from "./planted.ts";
-import type { RolloutRecord } from "./record.ts";
 
 /** Null when the rollout's endpoint is no login that has to be planted: then a gateway carries whatever it is. */
 export async function openPlanted(

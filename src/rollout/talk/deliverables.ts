@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { posix } from "node:path";
-import { messageOf, RolloutError } from "../errors.ts";
-import { deliverableBlob } from "../model/blob.ts";
-import type { Rollout } from "../model/rollout.ts";
-import { WORKDIR } from "../model/task.ts";
-import { pathIn, type Sandbox } from "../sandbox/sandbox.ts";
-import type { Store } from "../store/store.ts";
-import { coalesce } from "./coalesce.ts";
-import type { RolloutRecord } from "./record.ts";
+import { messageOf, RolloutError } from "../../errors.ts";
+import { deliverableBlob } from "../../model/blob.ts";
+import type { Rollout } from "../../model/rollout.ts";
+import { WORKDIR } from "../../model/task.ts";
+import { pathIn, type Sandbox } from "../../sandbox/sandbox.ts";
+import type { Store } from "../../store/store.ts";
+import { coalesce } from "../coalesce.ts";
+import type { RolloutRecord } from "../record.ts";
 
 const MAX_LISTED = 20_000;
 const MAX_KEPT = 200;
