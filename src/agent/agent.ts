@@ -134,6 +134,8 @@ export interface SendOptions {
 	model?: string;
 	agent?: string;
 	variant?: string;
+	/** The caller's name for it: goes along as the header `x-trace-id`, for the logs of whatever lies in between. */
+	traceId?: string;
 	/** From an earlier try of the same message: it will not be said twice. */
 	ids?: MessageIds;
 }

@@ -55,8 +55,11 @@ const TIMEOUT_MS = 300_000;
 const INTERRUPT_MS = 2_000;
 const LOST_MS = 15_000;
 
-/** Who works with a conversation now; the next one waits, or is told that it is busy. */
-const turns = new WeakMap<Conversation, Promise<void>>();
+/**
+ * Who works in a session now; the next one waits, or is told that it is busy. By the session, whose id is one of a kind on whichever
+ * server: two conversations may be open on it.
+ */
+const turns = new Map<string | Conversation, Promise<void>>();
 
 /**
  * Text in, replies out: `delta`s, then exactly one `final` or `error`, each with the trace id. Never throws. When time is up, the
@@ -117,19 +120,20 @@ async function inTurn(
 	replies: Replies,
 	{ signal, clock }: { signal: AbortSignal; clock: AbortSignal },
 ): Promise<void> {
-	const before = turns.get(conversation);
+	const place = conversation.sessionId ?? conversation;
+	const before = turns.get(place);
 	if ((before !== undefined || conversation.pending) && options.whenBusy !== "queue")
 		return replies.fail("busy", true, "another turn is being worked on");
 	const mine = Promise.withResolvers<void>();
 	const queue = Promise.all([before, mine.promise]).then(() => {});
-	turns.set(conversation, queue);
+	turns.set(place, queue);
 	try {
 		const free = (before ?? Promise.resolve()).then(() => conversation.settled());
 		if ((await Promise.race([free, fired(signal)])) === "fired") return replies.stopped(clock.aborted);
 		await converse(conversation, text, options, replies, { signal, clock });
 	} finally {
 		mine.resolve();
-		if (turns.get(conversation) === queue) turns.delete(conversation);
+		if (turns.get(place) === queue) turns.delete(place);
 	}
 }
 
@@ -141,32 +145,40 @@ async function converse(
 	{ signal, clock }: { signal: AbortSignal; clock: AbortSignal },
 ): Promise<void> {
 	const over = Promise.withResolvers<Turn | null>();
+	const asked = Promise.withResolvers<string>();
 	let lost: NodeJS.Timeout | undefined;
-	using _listening = conversation.subscribe((event) => {
-		hear(event, replies, over.resolve);
+	// What comes before our message has its id waits for it: it may be about somebody else's.
+	using _listening = conversation.subscribe(async (event) => {
+		await asked.promise.then(
+			(messageId) => hear(event, messageId, replies, over.resolve),
+			() => {},
+		);
 		if (event.type === "lost") lost = setTimeout(() => over.resolve(null), options.lostMs ?? LOST_MS);
 		if (event.type === "gap") clearTimeout(lost);
 	});
 	using _deciding = conversation.decideWith(toHandler(options.permission ?? "deny"));
 	using _answering = conversation.answerWith(async () => ({ answers: null, by: "policy" }));
 	const { model, agent } = options;
-	const sending = conversation.send(text, { ...(model ? { model } : {}), ...(agent ? { agent } : {}) });
-	const first = await Promise.race([sending.then(() => over.promise), fired(signal)]).finally(() =>
+	const { traceId } = replies;
+	conversation
+		.send(text, { traceId, ...(model ? { model } : {}), ...(agent ? { agent } : {}) })
+		.then(asked.resolve, asked.reject);
+	asked.promise.catch(() => {});
+	const first = await Promise.race([asked.promise.then(() => over.promise), fired(signal)]).finally(() =>
 		clearTimeout(lost),
 	);
 	if (first === "fired") {
-		sending.catch(() => {});
 		replies.stopped(clock.aborted);
-		return await stop(conversation, options, replies.traceId);
+		return await stop(conversation, options, traceId);
 	}
 	if (first === null) {
 		replies.fail("transport", true, "the agent's server is gone");
-		return await stop(conversation, options, replies.traceId);
+		return await stop(conversation, options, traceId);
 	}
 	if (first.error === null && first.ended === "answered") return replies.finish(first.text, first.tokens);
 	if (first.ended === "interrupted") return replies.fail("aborted", false, "the turn was interrupted");
 	if (first.error === null) return replies.fail("provider", true, "the agent did not answer");
-	options.log?.(`${first.error.code}: ${first.error.message}`, replies.traceId);
+	options.log?.(`${first.error.code}: ${first.error.message}`, traceId);
 	replies.fail(...toError(first.error));
 }
 
@@ -176,10 +188,15 @@ async function stop(conversation: Conversation, options: DriveTurnOptions, trace
 	await Promise.race([interrupting, fired(AbortSignal.timeout(INTERRUPT_MS))]);
 }
 
-function hear(event: ConversationEvent, replies: Replies, over: (turn: Turn | null) => void): void {
+function hear(
+	event: ConversationEvent,
+	asked: string,
+	replies: Replies,
+	over: (turn: Turn | null) => void,
+): void {
 	if (event.type === "text" && !event.piece.isChild && event.piece.kind === "text") replies.say(event.piece);
-	if (event.type === "agent-event") replies.note(event.name, event.properties);
-	if (event.type === "turn-end") over(event.turn);
+	if (event.type === "agent-event") replies.note(event.name, event.properties, asked);
+	if (event.type === "turn-end" && event.turn.messageId === asked) over(event.turn);
 	if (event.type === "closed") over(null);
 }
 

@@ -1,6 +1,17 @@
 import type { TextPiece } from "../agent/agent.ts";
 import type { TurnErrorCode, TurnReply } from "./drive-turn.ts";
 
+interface MessageInfo {
+	id?: unknown;
+	role?: unknown;
+	parentID?: unknown;
+}
+
+interface MessagePart {
+	type?: unknown;
+	messageID?: unknown;
+}
+
 /**
  * What a turn has to say until somebody takes it: deltas that wait are joined, so that a slow reader holds a text, not a queue. After
  * its end nothing is said, whatever still happens.
@@ -14,23 +25,32 @@ export class Replies implements AsyncIterable<TurnReply> {
 	/** Of the message being written: its parts in order, each with its text so far. */
 	#message = "";
 	readonly #parts = new Map<string, string>();
+	/** Messages that answer somebody else. */
+	readonly #others = new Set<string>();
 
 	constructor(traceId: string) {
 		this.traceId = traceId;
 	}
 
 	say({ messageId, partId, offset, text }: TextPiece): void {
-		if (this.#isOver) return;
+		if (this.#isOver || this.#others.has(messageId)) return;
 		if (messageId !== this.#message) this.#begin(messageId);
 		const before = this.#parts.get(partId) ?? "";
 		this.#parts.set(partId, before.slice(0, offset) + text);
 		this.#catchUp();
 	}
 
+	/** Whom a message answers: only what answers the one that was asked counts. */
+	note(name: string, properties: Record<string, unknown>, asked: string): void {
+		if (this.#isOver) return;
+		const { info, part } = properties as { info?: MessageInfo; part?: MessagePart };
+		if (name === "message.updated" && info?.role === "assistant" && info.parentID !== asked)
+			this.#others.add(String(info.id));
+		if (name === "message.part.updated") this.#noteStep(part);
+	}
+
 	/** A second step in the same message: the first broke off, and what it said does not count. */
-	note(name: string, properties: Record<string, unknown>): void {
-		if (name !== "message.part.updated" || this.#isOver) return;
-		const part = properties.part as { type?: unknown; messageID?: unknown } | undefined;
+	#noteStep(part: MessagePart | undefined): void {
 		if (part?.type !== "step-start" || part.messageID !== this.#message || this.#parts.size === 0) return;
 		this.#parts.clear();
 		this.#reset();
@@ -39,8 +59,7 @@ export class Replies implements AsyncIterable<TurnReply> {
 	finish(content: string, tokens: Record<string, unknown> | null): void {
 		if (this.#isOver) return;
 		// The stored text is the true one: a delta that went astray is made up for.
-		const text = [...this.#parts.values()].join("\n\n");
-		if (content !== text && content.startsWith(this.#said)) this.#delta(content.slice(this.#said.length));
+		this.#tell(content);
 		this.#end({
 			kind: "final",
 			traceId: this.traceId,
@@ -76,12 +95,15 @@ export class Replies implements AsyncIterable<TurnReply> {
 	}
 
 	#catchUp(): void {
-		const text = [...this.#parts.values()].filter((part) => part !== "").join("\n\n");
+		this.#tell([...this.#parts.values()].filter((part) => part !== "").join("\n\n"));
+	}
+
+	/** Since the last reset exactly this has been said. */
+	#tell(text: string): void {
 		if (text.startsWith(this.#said)) {
 			this.#delta(text.slice(this.#said.length));
 			return;
 		}
-		// What was said is no longer true: from the beginning.
 		this.#reset();
 		this.#delta(text);
 	}

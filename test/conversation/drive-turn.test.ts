@@ -3,6 +3,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Conversation } from "../../src/agent/agent.ts";
 import {
 	type DriveTurnOptions,
 	driveTurn,
@@ -67,6 +68,16 @@ describe("a turn", () => {
 		});
 		expect(tools).toEqual(["bash"]);
 		expect(replies.at(-1)).toMatchObject({ kind: "final" });
+	});
+
+	test("ends with the answer to its own message, whatever else is said in the same conversation", async () => {
+		await agent.play([say("To somebody else."), say("To you.")]);
+		const target = await talk();
+		const replies = await collect(whileSending(target, "Somebody else's"), "Mine", {});
+		expect(deltas(replies)).toBe("To you.");
+		expect(JSON.stringify(replies)).not.toContain("somebody");
+		expect(replies.at(-1)).toMatchObject({ kind: "final", content: "To you." });
+		await target.finish();
 	});
 
 	test("that is cut off in the middle recovers, and no text is doubled", async () => {
@@ -161,6 +172,20 @@ describe("it ends with one error and throws nothing", () => {
 		await target.finish();
 	});
 
+	test("of two turns on one session the second waits, though each opened it for itself", async () => {
+		await agent.play([bash("sleep 1"), say("First."), say("Second.")]);
+		const directory = await agent.folder();
+		await using watching = await talk(directory);
+		const target = { open: () => agent.converse(directory, { sessionId: watching.sessionId! }) };
+		const first = collect(target, "One", { permission: "allow" });
+		await until(async () => watching.pending);
+		const second = collect(target, "Two", { whenBusy: "queue" });
+		expect((await first).at(-1)).toMatchObject({ kind: "final", content: "First." });
+		expect((await second).at(-1)).toMatchObject({ kind: "final", content: "Second." });
+		const roles = (await watching.messages()).map(({ info }) => info.role);
+		expect(roles).toEqual(["user", "assistant", "assistant", "user", "assistant"]);
+	});
+
 	test("when the server is killed in mid-turn; no process is left, and the next turn works", async () => {
 		await agent.play([bash("echo $$ > pid; sleep 300"), say("x")]);
 		const directory = await agent.folder();
@@ -233,6 +258,22 @@ async function drive(text: string, options: DriveTurnOptions = {}, directory?: s
 
 async function collect(target: TurnTarget, text: string, options: DriveTurnOptions): Promise<TurnReply[]> {
 	return await Array.fromAsync(driveTurn(target, text, options));
+}
+
+/** Somebody else is quicker: their message is heard and answered while ours is on its way. */
+function whileSending(target: Conversation, other: string): Conversation {
+	const send: Conversation["send"] = async (text, options) => {
+		await target.send(other);
+		await target.settled();
+		return await target.send(text, options);
+	};
+	return new Proxy(target, {
+		get: (_, name) => {
+			if (name === "send") return send;
+			const value = Reflect.get(target, name, target);
+			return typeof value === "function" ? value.bind(target) : value;
+		},
+	});
 }
 
 /** Since the last reset. */

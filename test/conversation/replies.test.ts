@@ -38,13 +38,27 @@ describe("replies", () => {
 	test("are reset when a retry begins a new step in the same message", async () => {
 		const replies = new Replies("t");
 		replies.say(piece("m", "p1", 0, "Broken o"));
-		replies.note("message.part.updated", { part: { type: "step-start", messageID: "m" } });
+		replies.note("message.part.updated", { part: { type: "step-start", messageID: "m" } }, "msg");
 		replies.say(piece("m", "p2", 0, "Whole."));
 		replies.finish("Whole.", null);
 		expect(
 			(await Array.fromAsync(replies)).map((reply) => ("content" in reply ? reply.content : reply.kind)),
 		).toEqual(["Broken o", "reset", "Whole.", "Whole."]);
 	});
+});
+
+test.each([
+	["what was said is no longer so", "Another text."],
+	["it ends with a tool alone", ""],
+])("since the last reset the deltas are the final text, also when %s", async (_when, content) => {
+	const replies = new Replies("t");
+	replies.say(piece("m", "p", 0, "Some text."));
+	replies.finish(content, null);
+	const told = await Array.fromAsync(replies);
+	const from = told.findLastIndex(({ kind }) => kind === "reset") + 1;
+	const deltas = told.slice(from).flatMap((reply) => (reply.kind === "delta" ? [reply.content] : []));
+	expect(deltas.join("")).toBe(content);
+	expect(told.at(-1)).toMatchObject({ kind: "final", content });
 });
 
 test.each([

@@ -6,6 +6,7 @@ export interface FakeRequest {
 	method: string;
 	path: string;
 	body: unknown;
+	headers: IncomingMessage["headers"];
 }
 
 type Answer = (request: FakeRequest, response: ServerResponse) => unknown;
@@ -43,7 +44,8 @@ export async function openFakeApi() {
 		[/.*/, () => true],
 	];
 	const server = createServer(async (request, response) => {
-		const entry = { method: request.method!, path: request.url!, body: await readJson(request) };
+		const { headers } = request;
+		const entry = { method: request.method!, path: request.url!, body: await readJson(request), headers };
 		const name = `${entry.method} ${entry.path}`;
 		if (entry.path === "/global/event") {
 			state.connections += 1;

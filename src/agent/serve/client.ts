@@ -122,8 +122,10 @@ export class ServeClient {
 		await this.#ask("POST", `/session/${sessionId}/message`, { parts: [{ type: "text", text }] }, 60_000);
 	}
 
-	prompt(sessionId: string, body: PromptBody, timeoutMs: number): Promise<ServeAnswer> {
-		return this.call("POST", `/session/${sessionId}/prompt_async`, body, timeoutMs);
+	prompt(sessionId: string, body: PromptBody, timeoutMs: number, traceId?: string): Promise<ServeAnswer> {
+		// Whatever a caller calls it, it is a header.
+		const headers = traceId === undefined ? {} : { "x-trace-id": encodeURIComponent(traceId.toWellFormed()) };
+		return this.call("POST", `/session/${sessionId}/prompt_async`, body, timeoutMs, headers);
 	}
 
 	abort(sessionId: string, timeoutMs: number): Promise<ServeAnswer> {
@@ -189,11 +191,17 @@ export class ServeClient {
 		this.#agent.destroy();
 	}
 
-	async call(method: string, path: string, body?: unknown, timeoutMs = CALL_LIMIT_MS): Promise<ServeAnswer> {
+	async call(
+		method: string,
+		path: string,
+		body?: unknown,
+		timeoutMs = CALL_LIMIT_MS,
+		headers: Record<string, string> = {},
+	): Promise<ServeAnswer> {
 		const what = `opencode serve: ${method} ${path}`;
 		const signal = AbortSignal.timeout(toTimerMs(timeoutMs));
 		try {
-			const response = await this.#send(method, path, body, signal);
+			const response = await this.#send(method, path, body, signal, headers);
 			const text = await readText(response);
 			return { status: response.statusCode ?? 0, body: parseJson(text), said: this.headOf(text, 300) };
 		} catch (error) {
@@ -217,10 +225,16 @@ export class ServeClient {
 		return list.filter(isRecord);
 	}
 
-	#send(method: string, path: string, body: unknown, signal: AbortSignal): Promise<IncomingMessage> {
+	#send(
+		method: string,
+		path: string,
+		body: unknown,
+		signal: AbortSignal,
+		more: Record<string, string> = {},
+	): Promise<IncomingMessage> {
 		return new Promise((resolve, reject) => {
 			const payload = body === undefined ? undefined : JSON.stringify(body);
-			const headers: Record<string, string> = { ...this.#headers };
+			const headers: Record<string, string> = { ...this.#headers, ...more };
 			if (payload !== undefined) headers["content-type"] = "application/json";
 			const request = httpRequest(
 				{ agent: this.#agent, method, path: `${this.#place.basePath}${path}`, headers, signal },

@@ -137,7 +137,8 @@ export class ServeConversation implements Conversation {
 		const { turns } = this.#router;
 		turns.sent(ids.messageId);
 		try {
-			await sendOnce(this.#client, sessionId, prompt, this.#times, this.#stop.signal);
+			const { traceId } = options;
+			await sendOnce(this.#client, { sessionId, prompt, traceId }, this.#times, this.#stop.signal);
 		} catch (error) {
 			turns.forget(ids.messageId);
 			throw error;

@@ -11,19 +11,25 @@ export interface SendTimes {
 	sleep(ms: number, signal: AbortSignal): Promise<void>;
 }
 
+export interface Saying {
+	sessionId: string;
+	prompt: PromptBody;
+	traceId?: string | undefined;
+}
+
 /**
  * Says it once. When nobody knows whether a try arrived, the server is asked for our message; if it has none, the same ids are posted
  * again, which OpenCode takes for the same message.
  */
 export async function sendOnce(
 	client: ServeClient,
-	sessionId: string,
-	prompt: PromptBody,
+	saying: Saying,
 	times: SendTimes,
 	signal: AbortSignal,
 ): Promise<void> {
+	const { sessionId, prompt } = saying;
 	for (let attempt = 1; ; attempt += 1) {
-		const failure = await post(client, sessionId, prompt, times.postMs);
+		const failure = await post(client, saying, times.postMs);
 		if (failure === null || (await isThere(client, sessionId, prompt.messageID, times, signal))) return;
 		if (attempt >= times.tries || signal.aborted) throw failure;
 		await times.sleep(times.pauseMs * attempt, signal);
@@ -33,12 +39,11 @@ export async function sendOnce(
 /** Null when it was taken; the error when that is not known. A refusal is thrown: it would be refused again. */
 async function post(
 	client: ServeClient,
-	sessionId: string,
-	prompt: PromptBody,
+	{ sessionId, prompt, traceId }: Saying,
 	timeoutMs: number,
 ): Promise<RolloutError | null> {
 	try {
-		return refusal(await client.prompt(sessionId, prompt, timeoutMs), "the prompt");
+		return refusal(await client.prompt(sessionId, prompt, timeoutMs, traceId), "the prompt");
 	} catch (error) {
 		if (error instanceof RolloutError && error.retryable) return error;
 		throw error;

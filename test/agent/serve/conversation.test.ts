@@ -331,6 +331,17 @@ describe("a send", () => {
 		expect(() => talk.setModel("nothing")).toThrow(/provider\/model/);
 	});
 
+	test("takes the caller's trace id along as a header, whatever is in it", async () => {
+		await using stage = await openStage();
+		for (const traceId of ["trace-1", "a b\r\nx-evil: ü\ud800"]) await stage.talk.send("One", { traceId });
+		await stage.talk.send("Two");
+		const [plain, odd, none] = stage.api.posts("prompt_async").map(({ headers }) => headers);
+		expect(plain!["x-trace-id"]).toBe("trace-1");
+		expect(odd!["x-trace-id"]).toBe("a%20b%0D%0Ax-evil%3A%20%C3%BC%EF%BF%BD");
+		expect(odd).not.toHaveProperty("x-evil");
+		expect(none).not.toHaveProperty("x-trace-id");
+	});
+
 	test.each([
 		[400, "send_rejected"],
 		[401, "agent_auth_failed"],
