@@ -16,5 +16,5 @@ export type Command =
 	| { type: "question"; requestId: string; answers: string[][] | null; by: string }
 	/** Stops what the agent is doing; with a text it goes on from there. */
 	| { type: "interrupt"; text?: string | undefined; by: string }
-	/** provider/model, for what is sent from now on. */
+	/** For what is sent from now on, as its endpoint calls it. */
 	| { type: "model"; model: string; by: string };

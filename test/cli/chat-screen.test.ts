@@ -75,8 +75,10 @@ test("tools, files, differences, models and troubles are shown; what a model wro
 	terminal.type("/verbosity verbose");
 	terminal.type("tool ls");
 	await screen().toMatch(/✓ bash +ls +1\.5 s\n +one\n +two/);
-	terminal.type("/model paddock/other");
-	await screen().toContain("From now on: paddock/other");
+	terminal.type("/model");
+	await screen().toContain("/model wants a name, as its endpoint calls it.");
+	terminal.type("/model gpt-4o-mini");
+	await screen().toContain("From now on: gpt-4o-mini");
 	terminal.type("/modle");
 	await screen().toContain("There is no /modle: see /help.");
 	terminal.type("fail the model is away");

@@ -31,7 +31,7 @@ export interface ChatOptions {
 /** Twice within so long leaves. */
 const TWICE_MS = 2_000;
 const SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏";
-const HELP = `/model <provider/model>  the model from now on      /verbosity <${VERBOSITIES.join("|")}>
+const HELP = `/model <name>            the model from now on      /verbosity <${VERBOSITIES.join("|")}>
 /files                   what was changed           /diff [file]  how it was changed
 /quit                    leave; paddock chat --resume comes back
 Ctrl-C or Esc interrupts, Ctrl-C twice leaves. Alt-Enter, or \\ before Enter, begins a new line. Up and down: what you said before.`;
@@ -211,13 +211,13 @@ export class Chat {
 			this.#setVerbosity(rest);
 			return;
 		}
-		if (name === "/model" && /^[^/\s]+\/\S+$/.test(rest)) {
+		if (name === "/model" && rest !== "") {
 			this.#act((partner, id) => partner.setModel(id, rest));
 			return;
 		}
 		const known =
 			name === "/model"
-				? "/model wants provider/model, such as paddock/model."
+				? "/model wants a name, as its endpoint calls it."
 				: `There is no ${name}: see /help.`;
 		this.#screen.print(this.#paint("yellow", printable(known)));
 	}
