@@ -11,7 +11,7 @@ export const Intervention = z
 	.meta({ id: "Intervention" });
 export type Intervention = z.infer<typeof Intervention>;
 
-/** Decisions that no person made. */
+/** Who decides where no person does. None of them is anybody's name. */
 const AUTOMATIC = new Set([
 	"policy",
 	"rule",
@@ -23,11 +23,16 @@ const AUTOMATIC = new Set([
 	"failure",
 ]);
 
-/** Null when no person did it. */
+export function isReserved(by: string): boolean {
+	return AUTOMATIC.has(by.trim().toLowerCase());
+}
+
+/** Null when no person did it. Only what an agent asks can be decided without one. */
 export function interventionOf(event: EventBody, call: number): Intervention | null {
 	const kind = kindOf(event);
-	if (kind === null || !("by" in event) || AUTOMATIC.has(event.by)) return null;
-	return { kind, by: event.by, call };
+	if (kind === null || !("by" in event)) return null;
+	const isEnd = event.type === "permission-end" || event.type === "question-end";
+	return isEnd && AUTOMATIC.has(event.by) ? null : { kind, by: event.by, call };
 }
 
 /** An approval lets the agent do what it wanted; everything else changes what it goes on with. */

@@ -93,6 +93,7 @@ const USAGE_STATUS: Record<string, number> = {
 	agent_revoked: 409,
 	submission_too_large: 413,
 	bad_text: 422,
+	name_reserved: 422,
 	above_queue_limit: 422,
 	image_folder_refused: 422,
 	internet_refused: 422,

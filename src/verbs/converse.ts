@@ -19,6 +19,7 @@ import type { Store } from "../store/store.ts";
 import type { Admission } from "./admission.ts";
 import { requireCredentials } from "./credentials.ts";
 import { requireAcceptable } from "./request-rules.ts";
+import { requireSpeaker } from "./speaker.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
 import { transcriptOf } from "./trace.ts";
 import type { Conversing } from "./verbs.ts";
@@ -42,6 +43,7 @@ export function conversing(
 	return {
 		async converse(asked, { idempotencyKey, by = "caller", isOwner = false } = {}) {
 			requireStorable({ asked, idempotencyKey, by }, "request");
+			requireSpeaker(by);
 			const { request, terms } = toRequest(asked);
 			requireTalkative(asked);
 			// On many machines nobody knows whose folder a path will be.
@@ -107,6 +109,7 @@ export function conversing(
 		},
 		async sendMessage(id, { text, by = "caller", messageId = newId("msg") }) {
 			requireStorable({ text, by, messageId }, "message");
+			requireSpeaker(by);
 			const found = await find(id);
 			if (found === null) return null;
 			if (!(await store.post(id, { type: "send", text, by, id: messageId }))) throw closed(id);
@@ -120,6 +123,7 @@ export function conversing(
 		},
 		async reopenConversation(id, { by = "caller", apiKey } = {}) {
 			requireStorable({ by, apiKey }, "request");
+			requireSpeaker(by);
 			const found = await find(id);
 			if (found === null) return null;
 			const whole = (await store.get(id))!;

@@ -1,6 +1,7 @@
 import { kindOf } from "../model/id.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import { requireSpeaker } from "./speaker.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
 import type { Steering } from "./verbs.ts";
 
@@ -16,6 +17,7 @@ export function steering(store: Store, queue: Queue): Steering {
 		},
 		async command(id, command) {
 			requireStorable(command, "command");
+			requireSpeaker(command.by);
 			return isStorable(id) && (await store.post(id, command));
 		},
 	};

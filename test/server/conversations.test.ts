@@ -96,6 +96,7 @@ test("what cannot be is refused before anything is stored, each with its code", 
 		[{ endpoint, idleS: 0 }, 422, "invalid_request"],
 		[{ endpoint, verify: ["true"] }, 422, "invalid_request"],
 		[{ endpoint, text: "a\0b" }, 422, "bad_text"],
+		[{ endpoint, text: "Begin.", by: "policy" }, 422, "name_reserved"],
 		[{ endpoint: { type: "policy", policy: "nobody" } }, 400, "unknown_policy"],
 		[{ endpoint, sandbox: "process" }, 400, "sandbox_refused"],
 	];
