@@ -25,13 +25,15 @@ export function attend(
 	options: AttendantOptions & { first?: Command | undefined } = {},
 ): { attendant: Attendant } & Disposable {
 	const allowance = new EventAllowance(() => record.note("the agent says too much: no more of it is kept"));
-	const tell = (event: EventBody) => {
-		if (allowance.take(event)) record.emit(event);
-	};
-	const attendant = new Attendant(toPolicy(rollout.request.agent), tell, options);
+	// What it asks and what people do is on the record, however much the agent says.
+	const attendant = new Attendant(toPolicy(rollout.request.agent), (event) => record.emit(event), options);
 	if (options.first !== undefined) void attendant.obey(options.first);
 	using stack = new DisposableStack();
-	stack.use(listen(conversation, record, transcript, tell));
+	stack.use(
+		listen(conversation, record, transcript, (event) => {
+			if (allowance.take(event)) record.emit(event);
+		}),
+	);
 	stack.use(passOnText(rollout.id, conversation, deps.live));
 	stack.use(attendant.attend(conversation));
 	stack.use(takeCommands(rollout, deps, record, attendant));
