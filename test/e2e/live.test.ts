@@ -107,6 +107,25 @@ describe("a live rollout", () => {
 		expect(outputs[1]).toContain("nothing is removed here");
 	});
 
+	test("where everything is denied the agent is told so, each time, and goes on to its end", async () => {
+		await using model = await openScriptedModel([bash("echo first"), bash("touch made"), say("done")]);
+		const id = await start({
+			task: task({ verify: ["test ! -e made"] }),
+			endpoint: model.endpoint,
+			agent: { permission: "deny" },
+		});
+		expect(await until(id, (event) => event.type === "rollout-end")).toMatchObject({
+			outcome: "completed",
+			reward: 1,
+		});
+		const ends = (await events(id)).filter((event) => event.type === "permission-end");
+		const denial = { reply: "reject", by: "policy" };
+		expect(ends).toMatchObject([denial, denial]);
+		for (const output of toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1)))
+			expect(output).toContain("This is not permitted here.");
+		expect((await station.paddock.rollout(id))!.summary!.interventions ?? []).toEqual([]);
+	});
+
 	test("a person interrupts and says how to go on: it goes on from there, and the certificate tells", async () => {
 		await using model = await openScriptedModel([
 			bash("sleep 300"),
@@ -126,6 +145,9 @@ describe("a live rollout", () => {
 			{ kind: "interrupt", by: "anna", call: 1 },
 			{ kind: "message", by: "anna", call: expect.any(Number) },
 		]);
+		const certificate = await station.paddock.certificate(id);
+		expect(certificate).toMatchObject({ interventions: { count: 2, firstCall: 1 } });
+		expect(certificate!.notes.join()).toContain("people intervened 2 times");
 	});
 
 	test("the transcript is there afterwards, and the events are gapless", async () => {

@@ -34,7 +34,13 @@ test("an agent that says too much is no longer kept; what it asks and what peopl
 		},
 	});
 	await using stage = await openStage(
-		{ ...agent, boot: async (given, ...rest) => agent.boot((box = given), ...rest) },
+		{
+			...agent,
+			async boot(given, ...rest) {
+				box = given;
+				return await agent.boot(given, ...rest);
+			},
+		},
 		() => openProcessBackend({ warn: () => {} }),
 	);
 	const { id, summary, notes } = await stage.play(task());

@@ -4,14 +4,26 @@ import { interventionOf } from "../../src/model/intervention.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 
-const NAMES = ["policy", "rule", "deadline", "interrupt", "ghost", "elsewhere", "close", "failure", " Policy "];
+const NAMES = [
+	"policy",
+	"rule",
+	"deadline",
+	"interrupt",
+	"ghost",
+	"elsewhere",
+	"close",
+	"failure",
+	" Policy ",
+];
 
 test("nobody speaks under a name that stands for a decision no person made, by any verb", async () => {
 	await using paddock = await openIdlePaddock();
 	const endpoint = { type: "policy", policy: "noop" } as const;
 	const asked = ConversationRequest.parse({ endpoint });
 	const { id } = await paddock.converse(asked);
-	const { rollouts } = await paddock.submit(RolloutRequest.parse({ task: { id: "t", instruction: "x" }, endpoint }));
+	const { rollouts } = await paddock.submit(
+		RolloutRequest.parse({ task: { id: "t", instruction: "x" }, endpoint }),
+	);
 	const rollout = rollouts[0]!.id;
 	for (const by of NAMES)
 		for (const say of [
@@ -35,5 +47,7 @@ test("what is said, stopped or chosen is always somebody's; only what was asked 
 	expect(interventionOf({ type: "model-set", model: "m", by }, 1)).toMatchObject({ kind: "model" });
 	expect(interventionOf({ type: "permission-end", requestId: "p", reply: "reject", by }, 1)).toBeNull();
 	expect(interventionOf({ type: "question-end", requestId: "q", by }, 1)).toBeNull();
-	expect(interventionOf({ type: "question-end", requestId: "q", by: "anna" }, 1)).toMatchObject({ by: "anna" });
+	expect(interventionOf({ type: "question-end", requestId: "q", by: "anna" }, 1)).toMatchObject({
+		by: "anna",
+	});
 });
