@@ -1,11 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isOutage, UsageError } from "../errors.ts";
+import { UsageError } from "../errors.ts";
 import type { Claim, Credentials, Hold } from "../store/credentials.ts";
 import { type OauthEntry, readLogin, tokensOf, withTokens, writeLogin } from "./login.ts";
 import { requestTokens, TokensRefused } from "./token-request.ts";
 
+/** A store that stays away for longer than this has more to lose than a login. */
+export const SAVE_PATIENCE_MS = 15 * 60_000;
 /** From the provider's answer to the stored token nobody else may have it: longer than both can take. */
-const REFRESH_MS = 120_000;
+const REFRESH_MS = SAVE_PATIENCE_MS + 60_000;
 const SAVE_AGAIN_MS = 250;
 
 export interface RefreshOrder extends Claim {
@@ -45,7 +47,7 @@ export function tokensIn(hold: Hold): OauthEntry {
 }
 
 async function saveAtLast(credentials: Credentials, hold: Hold, secret: string): Promise<void> {
-	const until = performance.now() + REFRESH_MS;
+	const until = performance.now() + SAVE_PATIENCE_MS;
 	for (;;) {
 		try {
 			if (await isSaved(credentials, hold, secret)) return;
@@ -53,7 +55,8 @@ async function saveAtLast(credentials: Credentials, hold: Hold, secret: string):
 			await credentials.quarantine(hold, secret, "it was refreshed for a holder that had lost it meanwhile");
 			throw lost(hold.credential.label);
 		} catch (error) {
-			if (!isOutage(error) || performance.now() > until) throw error;
+			// Whatever ails the store, a full disk included: these tokens exist nowhere else.
+			if (error instanceof UsageError || performance.now() > until) throw error;
 		}
 		await delay(SAVE_AGAIN_MS);
 	}

@@ -40,6 +40,6 @@ export function verifyRegularly(
 }
 
 function isDue({ state, lastVerifiedAt, holders }: Credential, periodMs: number): boolean {
-	if (state === "dead" || holders.some(({ expiresAt }) => expiresAt > Date.now())) return false;
+	if (state === "dead" || holders.length > 0) return false;
 	return lastVerifiedAt === null || lastVerifiedAt < Date.now() - periodMs;
 }

@@ -89,6 +89,11 @@ export function credentialOf(spec: EndpointSpec): CredentialAsk | null {
 	return { type: type as CredentialAsk["type"], name: name! };
 }
 
+/** The model that the caller wants instead of the credential's own. */
+export function modelIn(spec: NamedSpec): string | undefined {
+	return present(spec.model);
+}
+
 /** A stored credential as an endpoint; what the caller says of the model goes before what is stored. */
 export function resolveCredential(spec: NamedSpec, { label, endpoint }: Credential, key: string): Endpoint {
 	if (endpoint === null)
@@ -99,7 +104,7 @@ export function resolveCredential(spec: NamedSpec, { label, endpoint }: Credenti
 	return {
 		name: spec.name,
 		baseUrl: normaliseBaseUrl(endpoint.baseUrl, "base_url"),
-		model: present(spec.model) ?? endpoint.model,
+		model: modelIn(spec) ?? endpoint.model,
 		apiKey: checkedKey(key, "the stored key")!,
 		dialect: spec.dialect ?? endpoint.dialect,
 		logprobsMode: spec.logprobsMode,

@@ -21,8 +21,6 @@ export interface CredentialRecord extends Omit<Credential, "id" | "label" | "hol
 export interface QuarantinedSecret extends Quarantined {
 	/** Tells it apart: its seal is bound to it. */
 	id: string;
-	/** The version that its holder had seen. */
-	version: number;
 	/** Base64: the record is JSON. */
 	sealed: string;
 }
@@ -63,8 +61,16 @@ export type CredentialStep =
 			/** Which of those that were put aside this is. */
 			promoted: string | null;
 	  }
-	| ({ type: "judge"; fence: number } & Judgement)
-	| { type: "quarantine"; secret: QuarantinedSecret }
+	| ({ type: "judge"; id: string; fence: number } & Judgement)
+	| {
+			type: "quarantine";
+			id: string;
+			/** The version that its holder had seen. */
+			version: number;
+			reason: string;
+			/** Null when nobody could see what it is. */
+			secret: QuarantinedSecret | null;
+	  }
 	| { type: "free" }
 	| { type: "remove"; force: boolean };
 
@@ -78,6 +84,8 @@ export type CredentialDecision = { row: CredentialRow | null } | { refused: Cred
 export function decide(row: CredentialRow | null, step: CredentialStep, now: number): CredentialDecision {
 	if (step.type === "add") return row ? { refused: "taken" } : { row: step.row };
 	if (!row) return { refused: "unknown" };
+	// Under the same label there may be another by now.
+	if ("id" in step && step.id !== row.id) return { refused: "lost" };
 	switch (step.type) {
 		case "acquire":
 			return acquire(row, step, now);
@@ -92,7 +100,7 @@ export function decide(row: CredentialRow | null, step: CredentialStep, now: num
 		case "judge":
 			return judge(row, step, now);
 		case "quarantine":
-			return quarantine(row, step.secret);
+			return quarantine(row, step);
 		case "free":
 			return free(row, now);
 		case "remove":
@@ -100,7 +108,12 @@ export function decide(row: CredentialRow | null, step: CredentialStep, now: num
 	}
 }
 
-export function living({ record }: CredentialRow, now: number): HoldRecord[] {
+/** As somebody sees it who asks now: without the holds that are over. */
+export function asOf(row: CredentialRow, now: number): CredentialRow {
+	return { ...row, record: { ...row.record, holds: living(row, now) } };
+}
+
+function living({ record }: CredentialRow, now: number): HoldRecord[] {
 	return record.holds.filter((hold) => hold.expiresAt > now);
 }
 
@@ -158,15 +171,19 @@ function save(
 }
 
 /**
- * Puts aside what may not be stored in its place: its holder lost the hold. As long as nobody has stored anything newer, what is stored
+ * Puts aside what may not be stored in its place: its holder lost the hold, or could not see it. As long as nobody has stored anything newer, what is stored
  * may be spent, and what was put aside the only login that lives: nobody uses either before somebody has looked.
  */
-function quarantine(row: CredentialRow, secret: QuarantinedSecret): CredentialDecision {
+function quarantine(
+	row: CredentialRow,
+	{ version, reason, secret }: Extract<CredentialStep, { type: "quarantine" }>,
+): CredentialDecision {
 	const { record } = row;
-	const kept = record.quarantine.filter(({ fingerprint }) => fingerprint !== secret.fingerprint);
-	const aside = { ...record, quarantine: [...kept, secret].slice(-MAX_QUARANTINED) };
-	if (record.version !== secret.version) return { row: { ...row, record: aside } };
-	return { row: { ...row, record: { ...aside, state: "quarantined", reason: secret.reason } } };
+	const kept = record.quarantine.filter(({ fingerprint }) => fingerprint !== secret?.fingerprint);
+	const all = secret === null ? record.quarantine : [...kept, secret];
+	const aside = { ...record, quarantine: all.slice(-MAX_QUARANTINED) };
+	if (record.version !== version) return { row: { ...row, record: aside } };
+	return { row: { ...row, record: { ...aside, state: "quarantined", reason } } };
 }
 
 /** What is stored may be used again, and what was put aside is forgotten. */

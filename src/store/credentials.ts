@@ -127,7 +127,7 @@ export class Credentials {
 
 	/** Notes what its provider says of it. Whoever no longer holds it has nothing to say. */
 	async judge({ credential, fence }: Pick<Hold, "credential" | "fence">, verdict: Judgement): Promise<void> {
-		await this.#change(credential.label, { type: "judge", fence, ...verdict });
+		await this.#change(credential.label, { type: "judge", id: credential.id, fence, ...verdict });
 	}
 
 	/** False when another has taken it: then the caller must stop using it. It never ends sooner for it, unless `exact`. */
@@ -179,17 +179,26 @@ export class Credentials {
 		return { ...hold, credential: toCredential(saved.row), secret };
 	}
 
-	/** Keeps apart what may no longer be saved: whoever holds the credential now has stored tokens of their own. */
-	async quarantine({ credential, fence }: Hold, secret: string, reason: string): Promise<void> {
-		const { id, label, version } = credential;
+	/**
+	 * Keeps apart what may no longer be saved: whoever holds the credential now has stored tokens of their own. Null when nobody could see
+	 * whether there is anything newer than what is stored.
+	 */
+	async quarantine(hold: Hold, secret: string | null, reason: string): Promise<void> {
+		const { id, label, version } = hold.credential;
+		const aside = secret === null ? null : await this.#aside(hold, secret, reason);
+		await this.#change(label, { type: "quarantine", id, version, reason, secret: aside });
+	}
+
+	async #aside(
+		{ credential: { id }, fence }: Hold,
+		secret: string,
+		reason: string,
+	): Promise<QuarantinedSecret> {
 		const key = await this.#vault.keyOf(keyName(id));
 		const name = newId("qu");
 		const sealed = key.seal(secret, asideContextOf(id, name)).toString("base64");
-		const aside: QuarantinedSecret = {
-			...{ id: name, fence, at: Date.now(), reason, version, sealed },
-			fingerprint: fingerprintOf(key, secret),
-		};
-		await this.#change(label, { type: "quarantine", secret: aside });
+		const fingerprint = fingerprintOf(key, secret);
+		return { id: name, fence, at: Date.now(), reason, sealed, fingerprint };
 	}
 
 	/** What is stored may be used again and what was put aside is forgotten. False when there is no such credential. */

@@ -41,7 +41,7 @@ export interface Database extends AsyncDisposable {
 	begin(id: string, worker: string): Promise<Rollout | null>;
 	/** Erases commands that have been obeyed, unless another attempt has begun. */
 	dropCommands(id: string, attempt: number, through: number): Promise<void>;
-	/** By label. */
+	/** By label, with the holds that are not over by the database's own clock. */
 	credentials(): Promise<CredentialRow[]>;
 	/** Takes a step on one credential, alone, by the database's own clock. */
 	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision>;

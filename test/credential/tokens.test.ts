@@ -1,14 +1,17 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { holdCredential } from "../../src/credential/hold.ts";
+import { refreshLogin } from "../../src/credential/refresh.ts";
 import { openRefresher, type Refresher } from "../../src/credential/refresher/refresher.ts";
 import { LoginTokens } from "../../src/credential/tokens.ts";
+import { OutageError } from "../../src/errors.ts";
 import type { Hold } from "../../src/store/credentials.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type OauthProvider, openOauthProvider } from "../fakes/oauth-provider.ts";
+import { changed } from "../rollout/fixture.ts";
 import { addLogin, storedRefresh } from "./stage.ts";
 
 let home = "";
@@ -153,6 +156,36 @@ test("a refresh that is under way ends before the hold does", async () => {
 	await stage.held[Symbol.asyncDispose]();
 	expect(provider.isNewest(await storedRefresh(store, label))).toBe(true);
 	await stage[Symbol.asyncDispose]();
+});
+
+test("a store that is away for long after the provider's answer, or broken, gets the newest tokens when it is back", async () => {
+	await using stage = await hold();
+	const { label, held } = stage;
+	const { credentials } = store;
+	const { holder, fence } = held.hold;
+	const now = performance.now.bind(performance);
+	const troubles = [new OutageError("away"), new Error("broken")];
+	const passing = changed(credentials, {
+		save: async (...what) => {
+			const trouble = troubles.shift();
+			if (trouble === undefined) return await credentials.save(...what);
+			// Each lasts for minutes, and the hold lasts longer.
+			vi.spyOn(performance, "now").mockImplementation(() => now() + (2 - troubles.length) * 7 * 60_000);
+			throw trouble;
+		},
+	});
+	const stale = await stage.tokens.fresh();
+	const { credential } = (await credentials.look({ label, holder, fence }))!;
+	const ends: number[] = [];
+	provider.onRotation = async () => {
+		ends.push((await credentials.find(label))!.holders[0]!.expiresAt - Date.now());
+	};
+	await refreshLogin(passing, { label, holder, fence, stale, ttlMs: 60_000 });
+	vi.restoreAllMocks();
+	expect(await credentials.find(label)).toMatchObject({ version: credential.version + 1 });
+	expect(ends[0]).toBeGreaterThan(15 * 60_000);
+	await held[Symbol.asyncDispose]();
+	expect(provider.isNewest(await storedRefresh(store, label))).toBe(true);
 });
 
 test("tokens that come when the hold is another's by now are put aside, where the newest one is not lost", async () => {

@@ -2,6 +2,7 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
+import type { Agent } from "../../src/agent/agent.ts";
 import { AUTH_FILE, writeLogin } from "../../src/credential/login.ts";
 import { RolloutError } from "../../src/errors.ts";
 import { WORKDIR } from "../../src/model/task.ts";
@@ -65,6 +66,26 @@ test("a login without settings is planted as it is", async () => {
 			expect(await stage.play(task(), { endpoint: ENDPOINT })).toMatchObject({ outcome: "completed" }),
 		{ secret },
 	);
+});
+
+test.for([
+	[undefined, "acme/large"],
+	["small", "acme/small"],
+] as const)("a rollout that names the model %s is worked on by %s", async ([model, meant]) => {
+	const booted: (string | undefined)[] = [];
+	const agent: Agent = {
+		...stage.ready.agent,
+		boot: (...how) => {
+			booted.push(how[4]);
+			return stage.ready.agent.boot(...how);
+		},
+	};
+	await withLogin(async () => {
+		const endpoint = { ...ENDPOINT, model };
+		const change = (deps: Deps): Deps => ({ ...deps, boxes: new ColdBoxes({ ...stage.ready, agent }) });
+		expect(await stage.play(task(), { endpoint, change })).toMatchObject({ outcome: "completed" });
+	});
+	expect(booted).toEqual([meant]);
 });
 
 test("setup runs before the login is there", async () => {

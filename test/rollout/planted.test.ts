@@ -115,11 +115,56 @@ test.for(Object.entries(BREAKS))(
 	},
 );
 
-test("a box that cannot be read any more is said, and the login given up as it was stored last", async () => {
-	const login = await plant({ box: changed(box, { readFile: BREAKS.throws! }) });
+test("a box that answers again in time gives up its newest login", async () => {
+	let failures = 3;
+	const failing: Sandbox["readFile"] = async (...what) => {
+		if (failures-- > 0) throw new Error("broken");
+		return await box.readFile(...what);
+	};
+	const login = await plant({ box: changed(box, { readFile: failing }) });
+	await rotate(1);
 	await login.takeBack();
-	expect(said).toEqual(["saving the login back: broken"]);
-	expect(await stage.store.credentials.find("ada")).toMatchObject({ version: 1, holders: [] });
+	expect(said).toEqual([]);
+	expect(await stage.storedRotation()).toBe(1);
+	expect(await stage.store.credentials.find("ada")).toMatchObject({ state: "unknown", holders: [] });
+});
+
+test.for(Object.entries(BREAKS))(
+	"reading the box %s to the end: nobody gets a login that may be spent, before somebody has looked",
+	async ([, act]) => {
+		const login = await plant({ box: changed(box, { readFile: act }) });
+		vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+		// The signal's own clock is nobody's to turn.
+		vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort());
+		const ending = login.takeBack();
+		await vi.advanceTimersByTimeAsync(2_000);
+		vi.useRealTimers();
+		vi.restoreAllMocks();
+		await ending;
+		expect(said).toEqual([expect.stringContaining("saving the login back")]);
+		expect(await stage.store.credentials.find("ada")).toMatchObject({
+			...{ state: "quarantined", version: 1, holders: [], quarantine: [] },
+			reason: expect.stringContaining("could not be read"),
+		});
+	},
+);
+
+test("a store that is away when the box cannot be read hears of it when it is back, and nobody has it in between", async () => {
+	const { credentials } = stage.store;
+	let isAway = true;
+	const passing = changed(credentials, {
+		quarantine: async (...what) => {
+			if (isAway) throw new OutageError("away");
+			await credentials.quarantine(...what);
+		},
+	});
+	const login = await plant({ credentials: passing });
+	await box.writeFile(`${box.home}/${AUTH_FILE}`, authAfter(1).subarray(0, 40));
+	await login.takeBack();
+	await expect(credentials.acquire("ada", "next", 0)).rejects.toMatchObject({ code: "credential_held" });
+	isAway = false;
+	await vi.waitFor(async () => expect((await credentials.find("ada"))?.holders).toEqual([]), 10_000);
+	expect(await credentials.find("ada")).toMatchObject({ state: "quarantined", version: 1 });
 });
 
 test("giving it back fails: what was saved is saved, and it is said", async () => {

@@ -81,6 +81,54 @@ export function credentialConformance(
 			expect((await one.credentials.acquire("login", "third", MINUTE)).secret).toBe(CANARY);
 		});
 
+		test("a hold that is over is nobody's in the list, and its holder may renew it until another has taken it", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { credentials } = store;
+			await credentials.add(LOGIN);
+			const killed = await credentials.acquire("login", "killed", 0);
+			expect(await credentials.find("login")).toMatchObject({ holders: [] });
+			expect(await credentials.renew(killed, MINUTE)).toBe(true);
+			expect(await credentials.list()).toMatchObject([{ holders: [{ holder: "killed" }] }]);
+		});
+
+		test("who held one that was deleted says nothing of its successor under that label, and puts nothing aside there", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { credentials } = store;
+			await credentials.add(LOGIN);
+			const late = await credentials.acquire("login", "late", MINUTE);
+			await credentials.remove("login", { force: true });
+			await credentials.add({ ...LOGIN, secret: "somebody else's" });
+			const next = await credentials.acquire("login", "next", MINUTE);
+			expect(next.fence).toBe(late.fence);
+			await credentials.quarantine(late, "not this one's", "the hold was lost");
+			await credentials.quarantine(late, null, "nobody could see it");
+			await credentials.judge(late, { state: "dead", reason: "refused", isDoubtful: false });
+			expect(await credentials.find("login")).toMatchObject({
+				...{ state: "unknown", reason: null, quarantine: [], lastVerifiedAt: null },
+			});
+		});
+
+		test("where nobody could see what is newer, what is stored is nobody's before somebody has looked", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { credentials } = store;
+			await credentials.add(LOGIN);
+			const hold = await credentials.acquire("login", "one", MINUTE);
+			await credentials.quarantine(hold, null, "the box is gone");
+			await credentials.release(hold);
+			await expect(credentials.acquire("login", "x", MINUTE)).rejects.toMatchObject({
+				code: "credential_quarantined",
+			});
+			expect(await credentials.find("login")).toMatchObject({ reason: "the box is gone", quarantine: [] });
+			const probe = await credentials.acquire("login", "probe", MINUTE, { evenDead: true });
+			expect(await credentials.promote(probe)).toBeNull();
+			await credentials.judge(probe, { state: "alive", reason: null, isDoubtful: false });
+			await credentials.release(probe);
+			expect((await credentials.acquire("login", "x", MINUTE)).secret).toBe(CANARY);
+		});
+
 		test("what a holder saves is what the next one gets; a secret it has not seen it cannot replace", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();
@@ -154,8 +202,9 @@ export function credentialConformance(
 			expect(await end()).toBe(before);
 			await store.credentials.renew(hold, 10 * MINUTE);
 			expect(await end()).toBeGreaterThan(before);
-			await store.credentials.renew(hold, 0, { exact: true });
+			await store.credentials.renew(hold, MINUTE / 2, { exact: true });
 			expect(await end()).toBeLessThan(before);
+			await store.credentials.renew(hold, 0, { exact: true });
 			expect((await store.credentials.acquire("login", "two", MINUTE)).fence).toBe(2);
 		});
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import { UsageError } from "../../errors.ts";
+import { messageOf, UsageError } from "../../errors.ts";
 import type { Credentials, Hold } from "../../store/credentials.ts";
 import { type OauthEntry, readLogin, tokensOf, wholeEntry, withTokens, writeLogin } from "../login.ts";
 
@@ -24,8 +24,12 @@ export class SaveBack {
 	#hold: Hold;
 	/** The newest that was seen. */
 	#newest: OauthEntry;
-	#isStored = true;
+	#isSaved = true;
+	/** Why nobody can say whether the newest was seen, until the store knows of it. */
+	#doubt: string | null = null;
 	#looking: Promise<void> = Promise.resolve();
+	/** For the last time. */
+	#isLooking = false;
 
 	constructor(
 		credentials: Credentials,
@@ -50,9 +54,23 @@ export class SaveBack {
 		return this.#looking;
 	}
 
-	/** Whether everything that was seen is stored, or put aside. */
+	/**
+	 * The last look, when nothing writes there any more: repeated while auth.json cannot be read and the signal does not fire. When it was
+	 * not seen whole in the end, what is stored may be spent: then nobody gets it before somebody has looked, and this throws.
+	 */
+	lookAtLast(signal: AbortSignal): Promise<void> {
+		this.#isLooking = true;
+		const look = () =>
+			this.#lookAtLast(signal).finally(() => {
+				this.#isLooking = false;
+			});
+		this.#looking = this.#looking.catch(() => {}).then(look);
+		return this.#looking;
+	}
+
+	/** Whether everything that was seen is stored, or put aside, and a last look that was begun is over. */
 	get isStored(): boolean {
-		return this.#isStored;
+		return this.#isSaved && this.#doubt === null && !this.#isLooking;
 	}
 
 	get #provider(): string {
@@ -63,8 +81,41 @@ export class SaveBack {
 		try {
 			this.#notice(await this.#readWhole());
 		} finally {
-			if (!this.#isStored) await this.#store();
+			await this.#settle();
 		}
+	}
+
+	async #lookAtLast(signal: AbortSignal): Promise<void> {
+		try {
+			const entry = await this.#readPatiently(signal);
+			if (entry === null)
+				throw new UsageError("the login in the box is gone, or was being written", "login_unreadable");
+			this.#notice(entry);
+		} catch (error) {
+			this.#doubt = `what the agent was given last could not be read: ${messageOf(error)}`;
+			throw error;
+		} finally {
+			await this.#settle();
+		}
+	}
+
+	/** A box that does not answer now may answer in a moment. */
+	async #readPatiently(signal: AbortSignal): Promise<OauthEntry | null> {
+		for (;;) {
+			try {
+				return await this.#readWhole();
+			} catch (error) {
+				if (signal.aborted) throw error;
+			}
+			await delay(this.#settleMs);
+		}
+	}
+
+	/** Tells the store what it does not know yet. */
+	async #settle(): Promise<void> {
+		if (!this.#isSaved) await this.#store();
+		if (this.#doubt !== null) await this.#credentials.quarantine(this.#hold, null, this.#doubt);
+		this.#doubt = null;
 	}
 
 	/** Tokens of another account are nobody's rotation: somebody in the box has written them. */
@@ -73,7 +124,7 @@ export class SaveBack {
 		if (entry.accountId !== this.#newest.accountId)
 			throw new UsageError("the login in the box is another account's: it is not stored", "login_replaced");
 		this.#newest = entry;
-		this.#isStored = false;
+		this.#isSaved = false;
 	}
 
 	/** Null while it is half-written, logged out, or gone: none of that is ever stored. */
@@ -93,7 +144,7 @@ export class SaveBack {
 		const saved = (await this.#credentials.save(this.#hold, secret)) ?? (await this.#lookAgain());
 		if (saved === null) {
 			await this.#credentials.quarantine(this.#hold, secret, LOST);
-			this.#isStored = true;
+			this.#isSaved = true;
 			throw new UsageError(
 				`the hold on ${this.#hold.credential.label} was lost to another`,
 				"credential_lost",
@@ -102,7 +153,7 @@ export class SaveBack {
 		this.#hold = saved;
 		// Where another version was found, the tokens go on top of it; where that is our own, this has been done already.
 		if (saved.secret !== secret) return await this.#store();
-		this.#isStored = true;
+		this.#isSaved = true;
 	}
 
 	/** Of a save whose answer got lost on the way, this finds its work. */

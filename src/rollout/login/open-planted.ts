@@ -1,6 +1,6 @@
 import { confine, PLANTED_UNTRAINABLE, requirePlantable } from "../../credential/planted/confine.ts";
 import { type Waiting, whenFree } from "../../credential/wait.ts";
-import { credentialOf } from "../../gateway/catalog.ts";
+import { credentialOf, modelIn, type NamedSpec } from "../../gateway/catalog.ts";
 import type { Live } from "../../live/live.ts";
 import type { Rollout } from "../../model/rollout.ts";
 import type { Deps } from "../deps.ts";
@@ -28,7 +28,8 @@ export async function openPlanted(
 		const held = await whenFree(() => hold(ask, rollout, deps), waiting);
 		const { label, planted } = held.hold.credential;
 		const warn = (text: string) => deps.warn(`${rollout.id}, credential ${label}: ${text}`);
-		if (planted !== null) return new PlantedLogin({ credentials, held, say, warn });
+		const model = modelIn(rollout.request.endpoint as NamedSpec);
+		if (planted !== null) return new PlantedLogin({ credentials, held, model, say, warn });
 		await held[Symbol.asyncDispose]();
 		return null;
 	});

@@ -3,23 +3,27 @@ import type { HeldCredential } from "../../credential/hold.ts";
 import { AUTH_FILE, readLogin, wholeEntry } from "../../credential/login.ts";
 import { SaveBack } from "../../credential/planted/save-back.ts";
 import { type LoginWatch, watchLogin } from "../../credential/planted/watch.ts";
+import { SAVE_PATIENCE_MS } from "../../credential/refresh.ts";
 import { messageOf, RolloutError } from "../../errors.ts";
 import type { PlantedTerms } from "../../model/credential.ts";
 import type { Sandbox } from "../../sandbox/sandbox.ts";
 import type { Credentials } from "../../store/credentials.ts";
+import { inTime, unresponsiveBox } from "../clock.ts";
 import { inOrder } from "./steps.ts";
 
 const MAX_AUTH_BYTES = 1024 * 1024;
 const READ_LIMIT_MS = 2_000;
+/** Of the time for saving it back, for reading it; the rest is the store's. */
+const LAST_LOOK_MS = 6_000;
 /** All of them fit into the teardown clock, and the last two have their share whatever the first ones take. */
 const LIMITS = { endS: 8, watchS: 4, saveS: 10, releaseS: 4 };
 const SAVE_AGAIN_MS = 500;
-/** A store that stays away for longer than this has more to lose than a login. */
-const PATIENCE_MS = 15 * 60_000;
 
 export interface PlantedOptions {
 	credentials: Credentials;
 	held: HeldCredential;
+	/** Another model of the provider's than the login's own. */
+	model?: string | undefined;
 	say: (text: string) => void;
 	/** For what comes to light when nobody listens to `say` any more. */
 	warn: (text: string) => void;
@@ -46,7 +50,7 @@ export class PlantedLogin implements AsyncDisposable {
 
 	/** `provider/model`, as the agent calls it. */
 	get model(): string {
-		return `${this.terms.provider}/${this.terms.model}`;
+		return `${this.terms.provider}/${this.#options.model ?? this.terms.model}`;
 	}
 
 	/** Fires when the login is another's by now, or nobody can say that it is not: its agent has to stop. */
@@ -62,7 +66,7 @@ export class PlantedLogin implements AsyncDisposable {
 		const { exitCode } = await box.exec(["chmod", "600", ...files.map(([path]) => `${box.home}/${path}`)]);
 		if (exitCode !== 0)
 			throw new RolloutError("sandbox", "staging_failed", "the login could not be closed off");
-		const saveBack = new SaveBack(credentials, held.hold, () => readAuth(box));
+		const saveBack = new SaveBack(credentials, held.hold, () => readInTime(box));
 		const watch = watchLogin(saveBack, say);
 		watch.lost.addEventListener("abort", () => this.#lost.abort());
 		this.#there = { box, saveBack, watch };
@@ -71,8 +75,7 @@ export class PlantedLogin implements AsyncDisposable {
 	/** Whoever writes anything down knows the tokens that lie in the box now. */
 	async learn(): Promise<void> {
 		if (this.#there === null) return;
-		const reading = readAuth(this.#there.box).catch(() => null);
-		const auth = await Promise.race([reading, delay(READ_LIMIT_MS, null, { ref: false })]);
+		const auth = await readInTime(this.#there.box).catch(() => null);
 		if (auth !== null) wholeEntry(auth, this.terms.provider);
 	}
 
@@ -110,7 +113,11 @@ export class PlantedLogin implements AsyncDisposable {
 				limitS: LIMITS.watchS,
 				act: () => watch[Symbol.asyncDispose](),
 			},
-			{ name: "saving the login back", limitS: LIMITS.saveS, act: () => saveBack.look() },
+			{
+				name: "saving the login back",
+				limitS: LIMITS.saveS,
+				act: () => saveBack.lookAtLast(AbortSignal.timeout(LAST_LOOK_MS)),
+			},
 		];
 		await inOrder(steps, say);
 		// Only when it is stored may the next holder have it: before that it would get tokens that are spent.
@@ -118,6 +125,12 @@ export class PlantedLogin implements AsyncDisposable {
 		say("the newest login is not stored yet: it is kept in memory and tried again");
 		this.#givingUp = saveAtLast(saveBack, warn).then(() => inOrder([release], warn));
 	}
+}
+
+/** A box that hangs is one that does not answer. */
+function readInTime(box: Sandbox): Promise<Buffer | null> {
+	const late = () => unresponsiveBox("reading the login", READ_LIMIT_MS / 1000);
+	return inTime(readAuth(box), { ms: READ_LIMIT_MS, late });
 }
 
 /** Null when there is none. A link or a folder in its place is nobody's login. */
@@ -131,7 +144,7 @@ async function readAuth(box: Sandbox): Promise<Buffer | null> {
 }
 
 async function saveAtLast(saveBack: SaveBack, warn: (text: string) => void): Promise<void> {
-	const until = performance.now() + PATIENCE_MS;
+	const until = performance.now() + SAVE_PATIENCE_MS;
 	let trouble = "";
 	while (!saveBack.isStored && performance.now() < until) {
 		await delay(SAVE_AGAIN_MS);

@@ -3,6 +3,9 @@ import { type CredentialDecision, type CredentialStep, decide } from "../credent
 import { keyName } from "../credentials.ts";
 import { type CredentialColumns, toCredentialRow } from "../rows.ts";
 
+/** The database's own clock: machines disagree about the time. */
+export const NOW = "extract(epoch FROM clock_timestamp())::double precision * 1000";
+
 /** One at a time for each label, also while there is no row to lock. */
 export async function changeCredential(
 	client: pg.PoolClient,
@@ -13,9 +16,7 @@ export async function changeCredential(
 		"SELECT pg_advisory_xact_lock(hashtext('paddock credential ' || current_schema() || $1))",
 		[label],
 	);
-	const clock = await client.query<{ now: number }>(
-		"SELECT extract(epoch FROM clock_timestamp())::double precision * 1000 AS now",
-	);
+	const clock = await client.query<{ now: number }>(`SELECT ${NOW} AS now`);
 	const found = await client.query<CredentialColumns>("SELECT * FROM credentials WHERE label = $1", [label]);
 	const row = found.rows[0] ? toCredentialRow(found.rows[0]) : null;
 	const decision = decide(row, step, clock.rows[0]!.now);

@@ -1,7 +1,12 @@
 import type pg from "pg";
 import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
-import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
+import {
+	asOf,
+	type CredentialDecision,
+	type CredentialRow,
+	type CredentialStep,
+} from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
 import type { FoundFilter } from "../filter.ts";
 import type { KeptAgentDecision, KeptAgentRow, KeptAgentStep } from "../kept-agent-steps.ts";
@@ -20,7 +25,7 @@ import type { StoredSubmission, Submitted } from "../submission.ts";
 import type { Step } from "../transitions.ts";
 import type { WithKeys } from "../vault/vault.ts";
 import { ask, clientConfig, type PostgresOptions, sqlOn } from "./connection.ts";
-import { changeCredential } from "./credential.ts";
+import { changeCredential, NOW } from "./credential.ts";
 import { changeAgent } from "./kept-agent.ts";
 import { keyRows } from "./key-rows.ts";
 import { listRows } from "./list.ts";
@@ -97,8 +102,10 @@ export class PostgresDatabase implements Database {
 	}
 
 	async credentials(): Promise<CredentialRow[]> {
-		const rows = await this.sql.all<CredentialColumns>("SELECT * FROM credentials ORDER BY label");
-		return rows.map(toCredentialRow);
+		const rows = await this.sql.all<CredentialColumns & { now: number }>(
+			`SELECT *, ${NOW} AS now FROM credentials ORDER BY label`,
+		);
+		return rows.map((row) => asOf(toCredentialRow(row), row.now));
 	}
 
 	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision> {

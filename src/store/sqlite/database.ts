@@ -1,7 +1,12 @@
 import { DatabaseSync } from "node:sqlite";
 import type { Rollout, RolloutRow } from "../../model/rollout.ts";
 import type { Announcer, Changed } from "../announcer.ts";
-import type { CredentialDecision, CredentialRow, CredentialStep } from "../credential-steps.ts";
+import {
+	asOf,
+	type CredentialDecision,
+	type CredentialRow,
+	type CredentialStep,
+} from "../credential-steps.ts";
 import type { Database, Sql } from "../database.ts";
 import type { FoundFilter } from "../filter.ts";
 import type { KeptAgentDecision, KeptAgentRow, KeptAgentStep } from "../kept-agent-steps.ts";
@@ -92,7 +97,7 @@ export class SqliteDatabase implements Database {
 
 	async credentials(): Promise<CredentialRow[]> {
 		const rows = await this.sql.all<CredentialColumns>("SELECT * FROM credentials ORDER BY label");
-		return rows.map(toCredentialRow);
+		return rows.map((row) => asOf(toCredentialRow(row), Date.now()));
 	}
 
 	changeCredential(label: string, step: CredentialStep): Promise<CredentialDecision> {

@@ -64,6 +64,29 @@ test.for([
 	expect(await credentials.find("ada")).toMatchObject({ version: 1, quarantine: [] });
 });
 
+test.for([
+	["a box that does not answer", new Error("the box does not answer")],
+	["a prefix", authAfter(1).subarray(0, 40)],
+	["nothing", null],
+	["another account's login", authAfter(1, { accountId: "mallory" })],
+] as const)("%s in the end: what is stored may be spent, and nobody gets it unseen", async ([, auth]) => {
+	const { hold, saveBack } = await openSaveBack();
+	stage.box.auth = auth;
+	await expect(saveBack.lookAtLast(AbortSignal.abort())).rejects.toThrow();
+	expect(saveBack.isStored).toBe(true);
+	await credentials.release(hold);
+	expect(await credentials.find("ada")).toMatchObject({ state: "quarantined", version: 1, quarantine: [] });
+});
+
+test("while the last look is not over, nothing is known to be stored", async () => {
+	const { saveBack } = await openSaveBack();
+	const looking = saveBack.lookAtLast(AbortSignal.abort());
+	expect(saveBack.isStored).toBe(false);
+	await looking;
+	expect(saveBack.isStored).toBe(true);
+	expect(await credentials.find("ada")).toMatchObject({ state: "unknown" });
+});
+
 test("a file that is being written is read until it is whole, and its prefix is never stored", async () => {
 	const whole = authAfter(1);
 	// A whole document that is only the beginning of a longer one is not to be told from a whole one; it does not stay.
