@@ -15,18 +15,19 @@ export const abort: Command = {
 	options: {
 		group: { value: "<id>", help: "all of this group" },
 		batch: { value: "<id>", help: "all of this batch" },
+		"left-behind": { help: "what a killed program left unfinished, and nobody runs" },
 		unfinished: { help: "everything that waits or runs" },
 	},
 	examples: [
 		{ line: "paddock abort last", says: "the newest rollout" },
-		{ line: "paddock abort --unfinished", says: "what an interrupted run left behind" },
+		{ line: "paddock abort --left-behind", says: "what an interrupted run left behind" },
 	],
 	async run(args, shell) {
-		const ways = ["group", "batch", "unfinished"].filter((name) => args.has(name));
+		const ways = ["group", "batch", "left-behind", "unfinished"].filter((name) => args.has(name));
 		const given = ways.length + (args.operands.length > 0 ? 1 : 0);
 		if (given !== 1)
 			throw new UsageError(
-				"Which rollouts? Name them, or give one of --group, --batch and --unfinished.",
+				"Which rollouts? Name them, or give one of --group, --batch, --left-behind and --unfinished.",
 				"no_rollout",
 			);
 		await using paddock = await openHere(loadConfig(shell.env, shell.directory), warnOn(shell));
@@ -45,9 +46,14 @@ async function abortAll(paddock: Paddock, args: Arguments): Promise<string[]> {
 	if (groupId !== undefined) return await paddock.abort({ groupId });
 	if (batchId !== undefined) return await paddock.abort({ batchId });
 	const aborted: string[] = [];
-	for await (const id of args.has("unfinished") ? unfinished(paddock) : named(paddock, args.operands))
-		aborted.push(...(await paddock.abort({ id })));
+	for await (const id of chosen(paddock, args)) aborted.push(...(await paddock.abort({ id })));
 	return aborted;
+}
+
+async function* chosen(paddock: Paddock, args: Arguments): AsyncGenerator<string> {
+	if (args.has("left-behind")) yield* await paddock.leftBehind();
+	else if (args.has("unfinished")) yield* unfinished(paddock);
+	else yield* named(paddock, args.operands);
 }
 
 async function* named(paddock: Paddock, operands: readonly string[]): AsyncGenerator<string> {

@@ -42,6 +42,8 @@ export interface Queue extends AsyncDisposable {
 	cancel(rolloutIds: string[]): Promise<void>;
 	depth(): Promise<number>;
 	workers(): Promise<WorkerInfo[]>;
+	/** Of these: what no living process runs or has waiting; nothing where whoever works next goes on with it anyway. */
+	leftBehind(rolloutIds: readonly string[]): Promise<string[]>;
 }
 
 export interface WorkOptions {

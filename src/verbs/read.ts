@@ -42,6 +42,13 @@ export function reading(store: Store, queue: Queue, queueLimit: number): Reading
 			const conversations = { queued: talks.queued, open: talks.running, closed: talks.done };
 			return { rollouts, conversations, queueDepth, queueLimit };
 		},
+		async leftBehind() {
+			const unfinished = ["running", "queued"] as const;
+			const pages = await Promise.all(unfinished.map((status) => store.list({ status }, { limit: 100_000 })));
+			return await queue.leftBehind(
+				pages.flatMap(({ items }) => items.map(({ id }) => id)).filter(isRollout),
+			);
+		},
 	};
 }
 

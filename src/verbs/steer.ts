@@ -11,8 +11,12 @@ export function steering(store: Store, queue: Queue): Steering {
 		async abort(target) {
 			if (!Object.values(target).every(isStorable)) return [];
 			if ("id" in target && kindOf(target.id) !== "rollout") return [];
-			const hit = (await store.requestAbort(target)).map(({ id }) => id);
+			const rows = await store.requestAbort(target);
+			const hit = rows.map(({ id }) => id);
 			await queue.cancel(hit);
+			// What runs is its worker's to end. Where that is dead, to begin it once more is to end it.
+			const running = rows.filter(({ ended }) => !ended).map(({ id }) => id);
+			for (const id of await queue.leftBehind(running)) await store.begin(id, "abort");
 			return hit;
 		},
 		async command(id, command) {

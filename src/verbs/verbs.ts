@@ -87,6 +87,8 @@ export interface Reading {
 	batch(id: string): Promise<BatchSummary | null>;
 	listBatches(options: PageOptions): Promise<Page<Batch>>;
 	status(): Promise<Status>;
+	/** Unfinished rollouts that no living process has: those of a program that was killed. */
+	leftBehind(): Promise<string[]>;
 }
 
 /** What one rollout left, or leaves just now. */

@@ -24,9 +24,11 @@ async function ask(...argv: string[]) {
 	return { code, out: shell.stdout.text, err: shell.stderr.text };
 }
 
+const open = () => openPaddock(loadConfig({ PADDOCK_HOME: join(place.home, "data") }, place.home));
+
 /** Queued, as an interrupted run leaves them; nobody works here. */
 async function submit(policy: string, n: number, labels = {}): Promise<string[]> {
-	await using paddock = await openPaddock(loadConfig({ PADDOCK_HOME: join(place.home, "data") }, place.home));
+	await using paddock = await open();
 	const request = RolloutRequest.parse({ task: task(), endpoint: { type: "policy", policy }, labels });
 	return (await paddock.submit(request, { n })).rollouts.map(({ id }) => id);
 }
@@ -63,6 +65,25 @@ test("abort ends what was named, or everything unfinished, and says which", asyn
 	expect(rest.out.trim().split("\n").sort()).toEqual([second, third].sort());
 	expect((await ask("abort", "--unfinished")).err).toBe("Nothing to abort.\n");
 	expect((await ask("list", "--outcome", "aborted")).out.match(/^ro_/gm)).toHaveLength(3);
+});
+
+test("abort ends a group or a batch, and nothing beside it", async () => {
+	const { group, batch } = await (async () => {
+		await using paddock = await open();
+		const request = RolloutRequest.parse({ task: task(), endpoint: { type: "policy", policy: "noop" } });
+		return {
+			group: await paddock.submit(request, { n: 2 }),
+			batch: await paddock.submitBatch([request, request], { n: 1 }),
+		};
+	})();
+	const [beside] = await submit("noop", 1);
+	const idsOf = (text: string) => text.trim().split("\n").sort();
+	const of = (rollouts: { id: string }[]) => rollouts.map(({ id }) => id).sort();
+	const groupId = group.group!.id;
+	expect(idsOf((await ask("abort", "--group", groupId)).out)).toEqual(of(group.rollouts));
+	expect(idsOf((await ask("abort", "--batch", batch.batch.id)).out)).toEqual(of(batch.rollouts));
+	expect((await ask("abort", "--group", groupId)).err).toBe("Nothing to abort.\n");
+	expect((await ask("abort", "--left-behind")).out).toBe(`${beside}\n`);
 });
 
 test("several rollouts of a task are summed up as mean and pass@k; failures are no tries", () => {

@@ -3,14 +3,9 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { expect, type TestContext, test } from "vitest";
 import { isNodeNewEnough } from "../../scripts/node24.mjs";
-import { loadConfig } from "../../src/config.ts";
-import { RolloutRequest } from "../../src/model/request.ts";
 import { RolloutResult } from "../../src/model/result.ts";
-import { openPaddock } from "../../src/paddock.ts";
 import { boxesOf, remainsOf } from "../fixtures/evidence.ts";
-import { policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
-import { task } from "../fixtures/script.ts";
 import { Paddock } from "./paddock.ts";
 
 const FIZZBUZZ = "examples/tasks/fizzbuzz";
@@ -168,17 +163,34 @@ async function processesWith(text: string): Promise<string[]> {
 	return found;
 }
 
-test("a run says what an earlier one left unfinished, and how to go on with it", {
+test("a run counts what a killed one left, which can be dropped; what runs elsewhere goes on, and stops when it is told to", {
 	timeout: LONG,
 }, async (context) => {
 	requireSandbox(context);
 	await using paddock = await Paddock.open();
-	const config = loadConfig({ PADDOCK_HOME: join(paddock.home, "data") }, paddock.home);
-	{
-		await using left = await openPaddock(config);
-		await left.submit(RolloutRequest.parse({ task: task(), endpoint: policy("noop") }), { n: 1 });
-	}
-	const { code, stderr } = await paddock.run(["run", FIZZBUZZ, "--policy", "noop"]);
-	expect(code).toBe(0);
-	expect(stderr).toMatch(/1 rollout from before is unfinished.*paddock worker.*paddock abort --unfinished/);
+	const [killed, living] = [`5${process.pid}.25`, `6${process.pid}.25`];
+	const left = await writeTask(paddock, "left", `sleep ${killed}`);
+	const runs = await writeTask(paddock, "runs", `sleep ${living}`);
+	const first = paddock.start(["run", left, "--policy", "oracle"]);
+	const second = paddock.start(["run", runs, "-n", "2", "--concurrency", "2", "--policy", "oracle"]);
+	context.onTestFinished(() => void second.child.kill("SIGKILL"));
+	for (const marker of [killed, living])
+		await expect.poll(() => processesWith(marker), { timeout: 60_000 }).not.toEqual([]);
+	first.child.kill("SIGKILL");
+	await first.ended;
+
+	const next = await paddock.run(["run", FIZZBUZZ, "--policy", "noop"]);
+	expect(next.stderr).toMatch(/1 rollout from before is unfinished.*paddock worker.*abort --left-behind/);
+	const dropped = await paddock.run(["abort", "--left-behind"]);
+	expect(dropped).toMatchObject({ code: 0, stderr: "Aborted 1 rollout.\n" });
+	const listed = await paddock.run(["list", "--outcome", "aborted", "--json"]);
+	expect(JSON.parse(listed.stdout)).toMatchObject({ id: dropped.stdout.trim(), taskId: "left" });
+	expect((await paddock.run(["run", FIZZBUZZ, "--policy", "noop"])).stderr).not.toContain("from before");
+
+	expect(await processesWith(living)).not.toEqual([]);
+	const running = await paddock.run(["list", "--status", "running", "--json"]);
+	const { groupId } = JSON.parse(running.stdout.split("\n")[0]!) as { groupId: string };
+	expect((await paddock.run(["abort", "--group", groupId])).stderr).toBe("Aborted 2 rollouts.\n");
+	expect((await second.ended).stdout.match(/runs #\d +– +aborted/g)).toHaveLength(2);
+	expect(await processesWith(living)).toEqual([]);
 });

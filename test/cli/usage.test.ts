@@ -118,7 +118,7 @@ const BAD: [string, string[], string][] = [
 	[
 		"an abort of nothing",
 		["abort"],
-		"Which rollouts? Name them, or give one of --group, --batch and --unfinished",
+		"Which rollouts? Name them, or give one of --group, --batch, --left-behind and --unfinished",
 	],
 	["completions for no shell", ["completion", "tcsh"], "For which shell? One of bash, zsh, fish."],
 	["parquet to a terminal", ["export", "--format", "parquet"], "--format parquet needs --out"],

@@ -197,7 +197,7 @@ async function carryOut(
 		speaker.say = (message) => display.say(message);
 		if (workplace.leftOver > 0) {
 			display.say(
-				`${plural(workplace.leftOver, "rollout")} from before ${workplace.leftOver === 1 ? "is" : "are"} unfinished, and not part of this run: "paddock worker" goes on with them, "paddock abort --unfinished" drops them.`,
+				`${plural(workplace.leftOver, "rollout")} from before ${workplace.leftOver === 1 ? "is" : "are"} unfinished, and not part of this run: "paddock worker" goes on with them, "paddock abort --left-behind" drops them.`,
 			);
 		}
 		using _interrupts = onInterrupt((asked) => {

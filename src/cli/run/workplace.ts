@@ -16,7 +16,7 @@ export interface Submitted {
 
 /** Where rollouts run: in this process, or on a server. */
 export interface Workplace extends AsyncDisposable {
-	/** Rollouts an earlier process left unfinished; they go on beside ours. */
+	/** Rollouts that a process left unfinished which is no more. */
 	readonly leftOver: number;
 	/** `n` rollouts of each, told one by one as they are accepted. Once `stop` has fired, nothing more is submitted. */
 	submit(requests: readonly RolloutRequest[], n: number, stop?: AbortSignal): AsyncIterable<Submitted>;
@@ -40,10 +40,10 @@ export async function openLocalWorkplace(
 	// Whoever types here asks for themselves: there is no queue to protect, and no stranger to refuse.
 	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null };
 	const paddock = stack.use(await openHere(own, warn, { adopt: false }));
-	const { queued, running } = (await paddock.status()).rollouts;
+	const { length: leftOver } = await paddock.leftBehind();
 	const owned = stack.move();
 	return {
-		leftOver: queued + running,
+		leftOver,
 		async *submit(requests, n, stop) {
 			for (const request of requests) {
 				stop?.throwIfAborted();

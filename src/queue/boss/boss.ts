@@ -134,6 +134,10 @@ class BossQueue implements Queue {
 		return reaching(() => this.#rows.list());
 	}
 
+	async leftBehind(): Promise<string[]> {
+		return [];
+	}
+
 	async [Symbol.asyncDispose](): Promise<void> {
 		if (this.#closed) return;
 		this.#closed = true;

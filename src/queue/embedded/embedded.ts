@@ -5,7 +5,7 @@ import type { Store } from "../../store/store.ts";
 import type { Queue, Room, Worker, WorkerInfo, WorkOptions } from "../queue.ts";
 import { eachUnfinished } from "../reconcile.ts";
 import { type Claim, type ClaimEnd, isFull, TakingWorker } from "../taking-worker.ts";
-import { JobTable } from "./job-table.ts";
+import { JobTable, type Owner } from "./job-table.ts";
 import { isAlive, ownIdentity } from "./process-identity.ts";
 
 /** A process that enqueues and does not work leaves its jobs to others after this. */
@@ -103,8 +103,13 @@ class EmbeddedQueue implements Queue {
 	}
 
 	async workers(): Promise<WorkerInfo[]> {
-		const alive = this.#table.owners().filter((owner) => isAlive(owner, owner.seenAt));
-		return alive.flatMap((owner) => this.#table.workersOf(owner));
+		return this.#living().flatMap((owner) => this.#table.workersOf(owner));
+	}
+
+	async leftBehind(rolloutIds: readonly string[]): Promise<string[]> {
+		if (rolloutIds.length === 0) return [];
+		const held = new Set(this.#living().flatMap(({ key }) => this.#table.heldBy(key)));
+		return rolloutIds.filter((id) => !held.has(id));
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
@@ -116,6 +121,10 @@ class EmbeddedQueue implements Queue {
 		this.#stopLooking();
 		this.#table.transact(() => this.#table.release(this.#key));
 		this.#table[Symbol.dispose]();
+	}
+
+	#living(): Owner[] {
+		return this.#table.owners().filter((owner) => isAlive(owner, owner.seenAt));
 	}
 
 	#fill(): void {

@@ -168,6 +168,11 @@ export class JobTable implements Disposable {
 		);
 	}
 
+	heldBy(owner: string): string[] {
+		const rows = this.#sql.all<{ id: string }>("SELECT rollout_id AS id FROM jobs WHERE owner = ?", owner);
+		return rows.map(({ id }) => id);
+	}
+
 	counts(): { waiting: number; total: number } {
 		const row = this.#sql.get<{ waiting: number; total: number }>(
 			"SELECT coalesce(sum(state = 'waiting'), 0) AS waiting, count(*) AS total FROM jobs",
