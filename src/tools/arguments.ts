@@ -51,6 +51,12 @@ const sharedShape = {
 		.max(86_400)
 		.nullish()
 		.describe("Seconds the agent may work. Default 600"),
+	permission: z
+		.enum(["", "allow", "deny", "ask"])
+		.nullish()
+		.describe(
+			"Whether tools that change something are allowed (default), denied, or asked for: then start_rollout, subscribe_events and answer",
+		),
 	network: z
 		.union([z.enum(["", "none", "internet"]), z.array(z.string().min(1).max(253)).max(100)])
 		.nullish()

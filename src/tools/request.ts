@@ -30,6 +30,7 @@ export function toRolloutRequest(
 		endpoint,
 		sandbox: given.sandbox || surroundings.sandbox,
 		mode: given.mode || undefined,
+		agent: { permission: given.permission || undefined },
 		sampling: toSampling(given),
 		labels: { door: surroundings.door },
 	});

@@ -91,6 +91,11 @@ const BAD: [string, string[], string][] = [
 		'The sandbox "ssh" is not available here: PADDOCK_SSH_HOST is not set',
 	],
 	[
+		"asking where nobody could answer",
+		["run", FIZZBUZZ, "--policy", "oracle", "--permission", "ask"],
+		"--permission ask needs --server",
+	],
+	[
 		"no rollouts at all",
 		["run", FIZZBUZZ, "--policy", "oracle", "-n", "0"],
 		"--n wants a whole number from 1",

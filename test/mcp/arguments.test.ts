@@ -43,6 +43,7 @@ describe("the first spelling", () => {
 			verify: [],
 			clocks: { agentS: 600 },
 		});
+		expect(request.agent).toMatchObject({ permission: "allow" });
 		expect(request.task.id).toMatch(/^inline-[0-9a-f]{12}$/);
 		expect(request.task.box.template).toBeUndefined();
 	});
@@ -66,7 +67,9 @@ describe("the first spelling", () => {
 			agent_timeout_s: 2.5,
 			template: "tpl",
 			sandbox: "docker",
+			permission: "ask",
 		});
+		expect(request.agent).toMatchObject({ permission: "ask" });
 		expect(request.endpoint).toEqual({
 			type: "url",
 			baseUrl: "http://mine:9000",

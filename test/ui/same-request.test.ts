@@ -161,15 +161,11 @@ test("the copied command line makes the same request, and says what it has no fl
 	expect(made[0]).toEqual(await expected(scripted));
 
 	const more = toCommandLine(elsewhere, doors.url);
-	expect(more.missing).toEqual([
-		"agent.permission",
-		"sampling.topP",
-		"sampling.maxTokensCap",
-		"sampling.topLogprobs",
-	]);
+	expect(more.missing).toEqual(["sampling.topP", "sampling.maxTokensCap"]);
 	expect(more.text).not.toContain("sk-of-the-test");
 	const [other] = await madeBy(() => shell(more.text));
-	expect(other).toEqual(await expected({ ...elsewhere, agent: {}, sampling: { temperature: 0.5 } }));
+	const sampling = { temperature: 0.5, topLogprobs: 3 };
+	expect(other).toEqual(await expected({ ...elsewhere, sampling }));
 });
 
 test("the copied MCP call makes the same request, and says what it has no argument for", async () => {
@@ -183,7 +179,7 @@ test("the copied MCP call makes the same request, and says what it has no argume
 	const more = toMcp({ ...elsewhere, n: 4 });
 	expect(more.missing).toEqual([
 		"n (call it 4 times)",
-		...["files", "tests", "budget.maxCalls", "agent.permission", "sampling.topP"],
+		...["files", "tests", "budget.maxCalls", "sampling.topP"],
 		"the key (write it in as api_key)",
 	]);
 	const { files: _files, tests: _tests, budget: _budget, ...task } = elsewhere.task;
@@ -195,6 +191,6 @@ test("the copied MCP call makes the same request, and says what it has no argume
 		apiKey: string;
 	};
 	const [other] = await madeBy(() => call(more.text));
-	expect(other).toEqual(await expected({ ...elsewhere, task, sampling, endpoint, agent: {} }));
+	expect(other).toEqual(await expected({ ...elsewhere, task, sampling, endpoint }));
 	await mcp.close();
 });

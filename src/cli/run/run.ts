@@ -32,6 +32,7 @@ import { submitAll } from "./submit-all.ts";
 import { openLocalWorkplace, type Workplace } from "./workplace.ts";
 
 const DRIVERS = ["serve", "run"] as const;
+const PERMISSIONS = ["allow", "deny", "ask"] as const;
 
 export const run: Command = {
 	name: "run",
@@ -50,6 +51,11 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 		host: { value: "<name>", help: "with --sandbox ssh: a machine of paddock host list" },
 		driver: { value: "<driver>", choices: DRIVERS, help: "how OpenCode is driven: serve (default), run" },
 		mode: { value: "<mode>", choices: Mode.options, help: Mode.options.join(" (default), ") },
+		permission: {
+			value: "<policy>",
+			choices: PERMISSIONS,
+			help: "tools that change something: allow (default), deny, ask (with --server)",
+		},
 		timeout: { value: "<seconds>", help: "the agent's time, instead of what the task says" },
 		label: { value: "<name=value,…>", help: "labels for these rollouts, to find them by" },
 		json: { help: "one JSON object per rollout on stdout, and nothing else there" },
@@ -112,6 +118,7 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 		sandbox: toSandbox(args) ?? config.sandbox,
 		mode: args.choice("mode", Mode.options) ?? "transparent_proxy",
 		driver: args.choice("driver", DRIVERS) ?? "serve",
+		permission: toPermission(args),
 		timeoutS: args.seconds("timeout"),
 		sampling: toSampling(args),
 		labels: toLabels(args.text("label")),
@@ -139,6 +146,13 @@ function toSandbox(args: Arguments): SandboxName | undefined {
 	throw new UsageError(`--host wants a name: ${name.error.issues[0]!.message}.`, "bad_option");
 }
 
+function toPermission(args: Arguments): (typeof PERMISSIONS)[number] | undefined {
+	const permission = args.choice("permission", PERMISSIONS);
+	if (permission === "ask" && !args.has("server"))
+		throw new UsageError("--permission ask needs --server: nobody could answer here.", "bad_option");
+	return permission;
+}
+
 function toLabels(text: string | undefined): Record<string, string> {
 	const pairs = text === undefined ? [] : text.split(",").map((pair) => /^([^=]+)=(.*)$/.exec(pair.trim()));
 	if (pairs.includes(null))
@@ -156,6 +170,7 @@ function toRequest(
 		sandbox: SandboxName;
 		mode: Mode;
 		driver: "serve" | "run";
+		permission: (typeof PERMISSIONS)[number] | undefined;
 		timeoutS: number | undefined;
 		sampling: Sampling;
 		labels: Record<string, string>;
@@ -167,7 +182,7 @@ function toRequest(
 		endpoint,
 		sandbox: options.sandbox,
 		mode: options.mode,
-		agent: { driver: options.driver },
+		agent: { driver: options.driver, permission: options.permission },
 		sampling: options.sampling,
 		labels: options.labels,
 	});

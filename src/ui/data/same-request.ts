@@ -61,6 +61,7 @@ export function toMcp(request: LaunchRequest): Elsewhere {
 	const { agentS, ...clocks } = task.clocks ?? {};
 	const { network, ...box } = task.box ?? {};
 	const { maxTokensCap, topLogprobs = 0, temperature, ...moreSampling } = sampling ?? {};
+	const { permission, ...moreAgent } = agent ?? {};
 	const call = {
 		...mcpEndpoint(endpoint),
 		task_id: task.id,
@@ -74,6 +75,7 @@ export function toMcp(request: LaunchRequest): Elsewhere {
 		top_logprobs: topLogprobs,
 		temperature,
 		agent_timeout_s: agentS,
+		permission,
 		network: typeof network === "object" ? network.allow : network,
 	};
 	return {
@@ -81,7 +83,7 @@ export function toMcp(request: LaunchRequest): Elsewhere {
 		missing: [
 			...(n > 1 ? [`n (call it ${n} times)`] : []),
 			...said({ files: task.files, tests: task.tests, artifacts: task.artifacts, budget: task.budget }),
-			...said({ clocks, box, agent, sampling: moreSampling }),
+			...said({ clocks, box, agent: moreAgent, sampling: moreSampling }),
 			...("apiKey" in endpoint && endpoint.apiKey ? ["the key (write it in as api_key)"] : []),
 		],
 	};
@@ -96,13 +98,16 @@ function mcpEndpoint(endpoint: z.input<typeof EndpointSpec>) {
 /** The task goes into a folder of its own; the command runs it. */
 export function toCommandLine(request: LaunchRequest, origin: string): Elsewhere {
 	const { task, endpoint, n, sandbox, mode, agent, sampling } = request;
-	const { temperature, ...moreSampling } = sampling ?? {};
+	const { temperature, topLogprobs, ...moreSampling } = sampling ?? {};
+	const { permission, ...moreAgent } = agent ?? {};
 	const folder = task.id.replace(/[^\w.-]+/g, "-").replace(/^[.-]+/, "") || "task";
 	const words = ["npx", "paddock", "run", `./${folder}`, ...modelWords(endpoint)];
 	if (n > 1) words.push("-n", String(n));
 	if (sandbox !== undefined) words.push("--sandbox", sandbox);
 	if (mode !== undefined) words.push("--mode", mode);
+	if (permission !== undefined) words.push("--permission", permission);
 	if (temperature !== undefined) words.push("--temperature", String(temperature));
+	if (topLogprobs !== undefined) words.push("--top-logprobs", String(topLogprobs));
 	words.push("--server", origin);
 	const isNameable = /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(task.id);
 	return {
@@ -111,7 +116,7 @@ ${toYaml(isNameable ? task : { ...task, id: folder })}TASK
 ${words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))).join(" ")}`,
 		missing: [
 			...(isNameable ? [] : [`the task's name (here ${folder})`]),
-			...said({ agent, sampling: moreSampling }),
+			...said({ agent: moreAgent, sampling: moreSampling }),
 		],
 	};
 }

@@ -78,7 +78,7 @@ export function toRequest(form: LaunchForm): LaunchRequest {
 		endpoint: endpointOf(form),
 		sandbox: (form.sandbox || undefined) as LaunchRequest["sandbox"],
 		mode: (form.mode || undefined) as LaunchRequest["mode"],
-		agent: orNothing({ permission: form.permission as "allow" | "ask" | "" }),
+		agent: orNothing({ permission: form.permission as "allow" | "deny" | "ask" | "" }),
 		sampling: orNothing({
 			temperature: number(form.temperature),
 			topP: number(form.topP),
@@ -114,7 +114,7 @@ export function fromRollout({ request }: Rollout): LaunchForm {
 		model: endpoint.type === "policy" ? "" : (endpoint.model ?? ""),
 		sandbox: request.sandbox,
 		mode: request.mode,
-		permission: agent.permission === "deny" ? "" : agent.permission,
+		permission: agent.permission,
 		temperature: text(sampling.temperature),
 		topP: text(sampling.topP),
 		topLogprobs: sampling.topLogprobs === 0 ? "" : text(sampling.topLogprobs),

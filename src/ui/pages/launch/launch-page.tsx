@@ -154,7 +154,7 @@ function Fields({ form, onChange }: FieldsProps) {
 					{choice(
 						"permission",
 						"Permission",
-						["", "allow", "ask"],
+						["", "allow", "deny", "ask"],
 						"ask: you answer what the agent asks for",
 					)}
 					{choice("network", "Network", ["", "none", "internet"])}
