@@ -7,6 +7,7 @@ import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command, Option } from "./command.ts";
 import { openHere, warnOn } from "./open-here.ts";
 import { stayAlive, untilInterrupt } from "./run/interrupt.ts";
+import { readKey, toBaseUrl } from "./run/model-options.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { layOut } from "./terminal/table.ts";
 
@@ -49,7 +50,10 @@ const add: Command = {
 	details: `It has no walls: it can do what you can. Behind the gateway (unless --direct) it gets a key of its own,
 which can be limited and revoked, and every call is captured. The endpoint's key never reaches its files then.`,
 	options: {
-		endpoint: { value: "<name>", help: "a name of the catalog: vllm, openai, hf_router, or cred:<label>" },
+		endpoint: {
+			value: "<name>",
+			help: "vllm, openai, hf_router, or a stored key: cred:<label>, pool:<name>",
+		},
 		"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 		"api-key-env": { value: "<variable>", help: "the environment variable that holds the endpoint's key" },
 		...CHANGEABLE,
@@ -249,10 +253,8 @@ function unknown(name: string): UsageError {
 }
 
 function toEndpoint(args: Arguments, model: string, env: Shell["env"]): EndpointSpec {
-	const [name, baseUrl, variable] = [args.text("endpoint"), args.text("base-url"), args.text("api-key-env")];
-	const apiKey = variable === undefined ? undefined : env[variable];
-	if (variable !== undefined && !apiKey)
-		throw new UsageError(`The variable ${variable} is not set, or empty.`, "no_key");
+	const [name, baseUrl] = [args.text("endpoint"), toBaseUrl(args.text("base-url"))];
+	const apiKey = readKey(args.text("api-key-env"), env);
 	const key = apiKey === undefined ? {} : { apiKey };
 	if (name !== undefined)
 		return { type: "named", name, ...(baseUrl === undefined ? {} : { baseUrl }), model, ...key };

@@ -14,6 +14,7 @@ import { hostCommands } from "./hosts.ts";
 import { list } from "./list.ts";
 import { mcp } from "./mcp.ts";
 import { policy } from "./policy.ts";
+import { inFlagsHere } from "./run/model-options.ts";
 import { run } from "./run/run.ts";
 import { ServerTrouble } from "./run/server-trouble.ts";
 import { serveCommand } from "./serve.ts";
@@ -52,7 +53,7 @@ export async function main(argv: readonly string[], shell: Shell): Promise<numbe
 		return await dispatch(argv, shell);
 	} catch (error) {
 		if (error instanceof UsageError) {
-			printLine(shell.stderr, `paddock: ${printable(error.message)}`);
+			printLine(shell.stderr, `paddock: ${printable(inFlagsHere(error.message))}`);
 			return 2;
 		}
 		if (error instanceof RolloutError) {

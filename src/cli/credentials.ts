@@ -5,6 +5,7 @@ import type { Paddock } from "../paddock.ts";
 import { captureCommand } from "./capture.ts";
 import type { Arguments, Command } from "./command.ts";
 import { onlyLabel, openStore, saySo } from "./credential-store.ts";
+import { toBaseUrl } from "./run/model-options.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { showTime } from "./terminal/figures.ts";
 import { layOut } from "./terminal/table.ts";
@@ -57,7 +58,7 @@ on this machine and on every other that shares the database.`,
 	],
 	async run(args, shell) {
 		const label = onlyLabel(args);
-		const [baseUrl, model] = [args.text("base-url"), args.text("model")];
+		const [baseUrl, model] = [toBaseUrl(args.text("base-url")), args.text("model")];
 		if (baseUrl === undefined || model === undefined) {
 			throw new UsageError("Where is the key good? Give --base-url <url> and --model <name>.", "bad_option");
 		}

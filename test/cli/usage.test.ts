@@ -14,6 +14,8 @@ async function ask(...argv: string[]) {
 	await using paddock = await Paddock.open();
 	const env = { PADDOCK_HOME: join(paddock.home, "data"), DOCKER_HOST: "unix:///no/engine.sock" };
 	const shell = new RecordedShell({ env });
+	// A chat wants a terminal before it looks at anything else.
+	shell.stdout.isTTY = argv[0] === "chat";
 	const code = await main(argv, shell);
 	return {
 		code,
@@ -119,6 +121,51 @@ const BAD: [string, string[], string][] = [
 		"an endpoint without its address, in words that can be typed",
 		["run", FIZZBUZZ, "--endpoint", "vllm"],
 		'endpoint "vllm" has no address: pass --base-url, or set VLLM_URL',
+	],
+	[
+		"a chat with an endpoint without its address",
+		["chat", "--endpoint", "vllm"],
+		'endpoint "vllm" has no address: pass --base-url, or set VLLM_URL\n',
+	],
+	[
+		"a chat with an endpoint without its key",
+		["chat", "--endpoint", "openai"],
+		'endpoint "openai" has no key: pass --api-key-env <variable>, or set OPENAI_API_KEY\n',
+	],
+	[
+		"a chat with a model that is not there",
+		["chat", "--base-url", "http://127.0.0.1:9/v1", "--model", "any"],
+		"No model answers at http://127.0.0.1:9/v1 (ECONNREFUSED)",
+	],
+	[
+		"an endpoint that is almost one",
+		["run", FIZZBUZZ, "--endpoint", "vlm"],
+		'endpoint "vlm" is not in the catalog (did you mean vllm?)',
+	],
+	[
+		"an endpoint that is none",
+		["run", FIZZBUZZ, "--endpoint", "somebody"],
+		"cred:<label> or pool:<name>, or pass --base-url, --api-key-env <variable> and --model <name>",
+	],
+	[
+		"a stored credential with an address of its own",
+		["run", FIZZBUZZ, "--endpoint", "cred:team", "--base-url", "http://127.0.0.1:9/v1"],
+		'endpoint "cred:team" is a stored credential: leave out --base-url',
+	],
+	[
+		"a credential for no web address",
+		["credentials", "add", "team", "--base-url", "ftp://x", "--model", "m"],
+		'--base-url wants an http(s) address such as http://127.0.0.1:8001/v1, not "ftp://x"',
+	],
+	[
+		"an agent at no web address",
+		["agent", "add", "aide", "--base-url", "ftp://x", "--model", "m"],
+		'--base-url wants an http(s) address such as http://127.0.0.1:8001/v1, not "ftp://x"',
+	],
+	[
+		"an agent with a key that is not there",
+		["agent", "add", "aide", "--endpoint", "openai", "--model", "m", "--api-key-env", "NO_SUCH"],
+		"--api-key-env: the environment variable NO_SUCH is not set",
 	],
 	[
 		"an abort of nothing",

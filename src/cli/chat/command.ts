@@ -10,7 +10,7 @@ import { POLICY_NAMES } from "../../policy/names.ts";
 import { isFolder, readFolder } from "../../task/folder.ts";
 import type { Arguments, Command } from "../command.ts";
 import { warnOn } from "../open-here.ts";
-import { inFlags, MODEL_OPTIONS, toEndpointSpec, toSampling } from "../run/model-options.ts";
+import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "../run/model-options.ts";
 import { requireEndpoint } from "../run/preflight.ts";
 import { toServerTrouble } from "../run/server-trouble.ts";
 import { printLine, type Shell } from "../shell.ts";
@@ -131,18 +131,14 @@ async function toRequest(
 ): Promise<ConversationRequest> {
 	if (folder !== null && !(await isFolder(folder)))
 		throw new UsageError(`${folder} is no folder.`, "bad_option");
-	try {
-		return ConversationRequest.parse({
-			endpoint: toEndpointSpec(args, shell.env, POLICY_NAMES),
-			sampling: toSampling(args),
-			sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
-			...(await filesOf(folder, args.has("copy") || args.has("server"))),
-			agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
-			labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },
-		});
-	} catch (error) {
-		throw inFlags(error);
-	}
+	return ConversationRequest.parse({
+		endpoint: toEndpointSpec(args, shell.env, POLICY_NAMES),
+		sampling: toSampling(args),
+		sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
+		...(await filesOf(folder, args.has("copy") || args.has("server"))),
+		agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
+		labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },
+	});
 }
 
 /** The folder itself, or what is in it; on a server there is no such folder. */

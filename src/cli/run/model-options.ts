@@ -19,7 +19,7 @@ export const MODEL_OPTIONS: Record<string, Option> = {
 	endpoint: {
 		value: "<name>",
 		choices: ENDPOINT_NAMES,
-		help: "a name of the catalog: vllm, openai, hf_router, scripted, or cred:<label>",
+		help: "vllm, openai, hf_router, scripted, or a stored key: cred:<label>, pool:<name>, resolve:<words>",
 	},
 	"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 	model: { value: "<name>", help: "the model's name at that endpoint" },
@@ -116,7 +116,10 @@ function toPolicy(args: Arguments, policies: readonly string[]): EndpointSpec {
 	return { type: "policy", policy, trace };
 }
 
-function readKey(variable: string | undefined, env: Record<string, string | undefined>): string | undefined {
+export function readKey(
+	variable: string | undefined,
+	env: Record<string, string | undefined>,
+): string | undefined {
 	if (variable === undefined) return undefined;
 	const key = env[variable];
 	if (key === undefined || key === "") {
@@ -125,7 +128,7 @@ function readKey(variable: string | undefined, env: Record<string, string | unde
 	return key;
 }
 
-function toBaseUrl(text: string | undefined): string | undefined {
+export function toBaseUrl(text: string | undefined): string | undefined {
 	if (text === undefined) return undefined;
 	const url = URL.canParse(text) ? new URL(text) : null;
 	if (url === null || !/^https?:$/.test(url.protocol)) {
@@ -145,15 +148,14 @@ const FLAGS: Record<string, string> = {
 };
 
 /** What was refused is said in the words that were typed. */
-export function inFlags(error: unknown): unknown {
-	if (!(error instanceof UsageError)) return error;
-	const named = error.message.replaceAll(
-		/\b(base_url|api_key)\b|(?<=pass |and )\bmodel\b/g,
-		(word) => FLAGS[word]!,
-	);
-	const message = named
+export function inFlags(message: string): string {
+	return message.replaceAll(/\b(base_url|api_key)\b|(?<=pass |and )\bmodel\b/g, (word) => FLAGS[word]!);
+}
+
+/** Where no server is between, there is none to speak of. */
+export function inFlagsHere(message: string): string {
+	return inFlags(message)
 		.replace(" on the server", "")
 		.replace("the server's own ", "")
 		.replace("the server's key", "its key");
-	return new UsageError(message, error.code);
 }

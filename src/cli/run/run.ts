@@ -22,7 +22,7 @@ import { type Display, openDisplay } from "../terminal/display.ts";
 import { plural } from "../terminal/figures.ts";
 import { advance, type Row } from "../terminal/progress.ts";
 import { type Interrupt, onInterrupt } from "./interrupt.ts";
-import { inFlags, MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
+import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
 import { requireEndpoint } from "./preflight.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
@@ -88,7 +88,7 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 			await using workplace = await openWorkplace(plan, shell, (message) => speaker.say(message));
 			return await carryOut(plan, workplace, shell, speaker);
 		} catch (error) {
-			throw plan.server === undefined ? inFlags(error) : toServerTrouble(error, plan.server);
+			throw plan.server === undefined ? error : toServerTrouble(error, plan.server);
 		}
 	},
 };

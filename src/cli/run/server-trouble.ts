@@ -1,5 +1,6 @@
 import { ApiError } from "../../client/client.ts";
 import { messageOf } from "../../errors.ts";
+import { inFlags } from "./model-options.ts";
 
 /** The server refused or went away: one sentence for people, since there is no bug of ours to trace. */
 export class ServerTrouble extends Error {
@@ -20,7 +21,7 @@ export function toServerTrouble(error: unknown, url: string): unknown {
 /** What the server said, and what can be done about it. */
 export function refusal(error: ApiError, url: string): string {
 	const hint = error.status === 401 ? " Set PADDOCK_TOKEN to its token." : "";
-	return `${url} refused: ${error.message.replace(/\.$/, "")} (${error.code}).${hint}`;
+	return `${url} refused: ${inFlags(error.message).replace(/\.$/, "")} (${error.code}).${hint}`;
 }
 
 /** fetch hides the reason one level down. */
