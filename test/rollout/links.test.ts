@@ -59,6 +59,42 @@ describe("a program that runs without trust", () => {
 		expect(end).toMatchObject({ outcome: "completed", reward: 0 });
 	});
 
+	test("moves no folder, since a link in it that goes up would lead elsewhere then", async () => {
+		const links = "mkdir -p deep/out; ln -s ../../tests/expected.txt deep/out/a; ln -s out/a answer.txt";
+		const program = "mv deep/out out || perl -e 'rename q(deep/out), q(out)'; true";
+		await using stage = await openStage(scriptAgent(`${links}; ${write("program.sh", program)}`));
+		const verify = ["test -L deep/out/a && test -L answer.txt", "run-untrusted bash program.sh", compare];
+		const end = await stage.play(task({ verify, tests, clocks }));
+		expect(end.summary?.verify.map(({ exitCode }) => exitCode === 0)).toEqual([true, true, false]);
+	});
+
+	test("hides no such link from the next one's look", async () => {
+		const links = "mkdir -p deep/out; ln -s ../../tests/expected.txt deep/out/a; ln -s out/a answer.txt";
+		const program = "chmod 700 deep || true; perl -e 'rename q(deep/out), q(out)'; chmod 000 deep; true";
+		await using stage = await openStage(scriptAgent(`${links}; ${write("program.sh", program)}`));
+		const verify = ["run-untrusted bash program.sh", "run-untrusted bash program.sh", compare];
+		const end = await stage.play(task({ verify, tests, clocks }));
+		expect(end.summary?.verify.map(({ exitCode }) => exitCode === 0)).toEqual([true, true, false]);
+	});
+
+	test("replaces no link by a folder of the same name that leads elsewhere", async () => {
+		const links = "mkdir -p deep/out; ln -s deep/out s; ln -s s/../../tests/expected.txt answer.txt";
+		const program = "rm s && mkdir s; true";
+		await using stage = await openStage(scriptAgent(`${links}; ${write("program.sh", program)}`));
+		const end = await stage.play(
+			task({ verify: [`run-untrusted bash program.sh; ${compare}`], tests, clocks }),
+		);
+		expect(end).toMatchObject({ outcome: "completed", reward: 0 });
+	});
+
+	test("moves files and folders about where no link goes up", async () => {
+		const program =
+			"mkdir a b && echo 42 > a/x && perl -e 'rename q(a/x), q(b/x) or die; rename q(b), q(a/b) or die'";
+		await using stage = await openStage(scriptAgent(`ln -s b down; ${write("program.sh", program)}`));
+		const verify = ["run-untrusted bash program.sh && grep 42 a/b/x"];
+		expect(await stage.play(task({ verify, clocks }))).toMatchObject({ outcome: "completed", reward: 1 });
+	});
+
 	test("does not find the verify command among the processes", async () => {
 		const program = "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -ao 'twenty-tw[o]' | head -1";
 		await using stage = await openStage(scriptAgent(write("program.sh", program)));

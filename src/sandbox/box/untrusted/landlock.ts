@@ -16,6 +16,7 @@ const READ_DIR = 8;
 const CHANGE_DIR = 0x07b0;
 /** Making of devices and symbolic links: the verifier would follow such a link, to its own tests. Allowed nowhere. */
 const MAKE_OTHER = 0x1840;
+/** From one folder to another, by a hard link too. */
 const MOVE = 0x2000;
 const TRUNCATE = 0x4000;
 const DEVICE_CONTROL = 0x8000;
@@ -24,7 +25,7 @@ const SCOPES = 3;
 
 const READ = EXECUTE | READ_FILE | READ_DIR;
 const USE = READ | WRITE_FILE | TRUNCATE | DEVICE_CONTROL;
-const WRITE = USE | CHANGE_DIR | MOVE;
+const WRITE = USE | CHANGE_DIR;
 const OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | DEVICE_CONTROL;
 
 /** What a confined program may do where; everything that is not named is closed to it. */
@@ -35,6 +36,8 @@ export interface Places {
 	/** Existing files may be written, none made: devices. */
 	usable: string[];
 	writable: string[];
+	/** Whether what is writable may be moved from one folder to another. */
+	mayMove: boolean;
 }
 
 /** 0 where the kernel has no Landlock, or an engine's filter forbids it. */
@@ -56,7 +59,8 @@ export function confine(places: Places): boolean {
 	for (const path of places.readable) allow(ruleset, path, READ & known);
 	for (const path of places.listable) allow(ruleset, path, READ_DIR);
 	for (const path of places.usable) allow(ruleset, path, USE & known);
-	for (const path of places.writable) allow(ruleset, path, WRITE & known);
+	const write = places.mayMove ? WRITE | MOVE : WRITE;
+	for (const path of places.writable) allow(ruleset, path, write & known);
 	const isConfined = systemCall(RESTRICT_SELF, ruleset, 0) === 0;
 	closeSync(ruleset);
 	return isConfined;

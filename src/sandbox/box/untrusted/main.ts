@@ -15,6 +15,7 @@ import { dirname, resolve } from "node:path";
 import { adoptOrphans, hideFromOthers, reap } from "../init/libc.ts";
 import { descendantsOf } from "../init/processes.ts";
 import { allBut, confine, type Places } from "./landlock.ts";
+import { hasLinkThatGoesUp } from "./links.ts";
 
 const USAGE = 125;
 const CANNOT_START = 126;
@@ -74,12 +75,14 @@ function parse(words: string[]): Order {
 
 function placesFor({ reads, writes }: Order, home: string): Places {
 	const temporary = [env.TMPDIR ?? "/tmp", ...(home.startsWith("/tmp/") ? [] : ["/tmp"])];
+	const writable = [`${home}/workdir`, `${home}/.cache`, ...temporary, "/dev/shm", ...writes];
 	return {
 		readable: [...allBut([`${home}/tests`, `${home}/logs`]), ...reads],
 		// A runtime finds a file by the list of its folder.
 		listable: reads.map((path) => dirname(path)),
 		usable: ["/dev"],
-		writable: [`${home}/workdir`, `${home}/.cache`, ...temporary, "/dev/shm", ...writes],
+		writable,
+		mayMove: !hasLinkThatGoesUp(writable),
 	};
 }
 
