@@ -137,7 +137,7 @@ async function converse({ store }: IdlePaddock, id: string): Promise<void> {
 }
 
 function partOf(number: number): EventBody {
-	const base = { id: `prt_${number}`, sessionID: "ses_1", messageID: "msg_1" };
+	const base = { id: `prt_${String(number).padStart(6, "0")}`, sessionID: "ses_1", messageID: "msg_1" };
 	const text = `Part ${number}. ${"The test fails, since the parser drops the last line. ".repeat(1 + (number % 5))}`;
 	const state = {
 		status: "completed",

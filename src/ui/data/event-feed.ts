@@ -66,9 +66,9 @@ export class EventFeed {
 		}
 	}
 
-	#hear({ partId, kind, isChild, offset, text }: LiveText): void {
+	#hear({ partId, messageId, kind, isChild, offset, text }: LiveText): void {
 		const before = this.#texts.get(partId)?.text ?? "";
-		this.#texts.set(partId, { kind, isChild, text: before.slice(0, offset) + text });
+		this.#texts.set(partId, { kind, isChild, messageId, text: before.slice(0, offset) + text });
 		this.#timer ??= setTimeout(() => this.#draw("reading"), DRAW_EVERY_MS);
 	}
 

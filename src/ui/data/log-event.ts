@@ -5,4 +5,4 @@ import type { LiveText } from "../../model/live-text.ts";
 export type LogEvent = { seq: number; at: number } & EventBody;
 
 /** What stands so far of a part that is being written. */
-export type Written = Pick<LiveText, "kind" | "isChild" | "text">;
+export type Written = Pick<LiveText, "kind" | "isChild" | "text" | "messageId">;

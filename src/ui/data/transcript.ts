@@ -5,6 +5,8 @@ interface Base {
 	at: number;
 	/** 0 for the agent itself, 1 for its sub-agents. */
 	depth: number;
+	/** Of what is a part of a message. Parts are stored when they end, and stand as their ids do. */
+	part?: { messageId: string; id: string } | undefined;
 }
 
 export interface ToolEntry extends Base {
@@ -75,13 +77,14 @@ class Reader {
 	}
 
 	entries(): Entry[] {
-		return [...this.#entries.values()];
+		return inOrder(this.#entries.values());
 	}
 
 	/** What is being written just now; what was stored of it is never longer. */
-	write(key: string, { kind, isChild, text }: Written): void {
+	write(key: string, { kind, isChild, text, messageId }: Written): void {
 		if (text.trim() === "") return;
-		this.#put({ key, at: Date.now(), depth: isChild ? 1 : 0, type: kind, text });
+		const part = { messageId, id: key };
+		this.#put({ key, at: Date.now(), depth: isChild ? 1 : 0, part, type: kind, text });
 	}
 
 	hear(event: LogEvent): void {
@@ -178,7 +181,7 @@ class Reader {
 		if (part.text === undefined || part.text.trim() === "") return;
 		// Only what the agent wrote has an end; it may say the very words of a person.
 		if (part.time?.end === undefined && this.#said.has(part.text)) return;
-		this.#put({ key: part.id, at, depth, type: part.type, text: part.text });
+		this.#put({ key: part.id, at, depth, part: placeOf(part), type: part.type, text: part.text });
 	}
 
 	/** Nobody waits any more for what is still open: whoever asked is gone. */
@@ -201,12 +204,39 @@ class Reader {
 	}
 }
 
+/** As things came; but a part that came after a later one of its message stands before it. */
+function inOrder(entries: Iterable<Entry>): Entry[] {
+	const ordered: Entry[] = [];
+	const byMessage = new Map<string, Entry[]>();
+	for (const entry of entries) {
+		const siblings = byMessage.get(entry.part?.messageId ?? "") ?? [];
+		if (entry.part !== undefined) byMessage.set(entry.part.messageId, siblings);
+		const later = entry.part === undefined ? undefined : joinIn(entry, siblings);
+		if (later === undefined) ordered.push(entry);
+		else ordered.splice(ordered.indexOf(later), 0, entry);
+	}
+	return ordered;
+}
+
+/** Takes its place among the parts of its message, and says which one it stands before. */
+function joinIn(entry: Entry, siblings: Entry[]): Entry | undefined {
+	const isLast = siblings.length === 0 || siblings.at(-1)!.part!.id < entry.part!.id;
+	const at = isLast ? siblings.length : siblings.findIndex((other) => other.part!.id > entry.part!.id);
+	siblings.splice(at, 0, entry);
+	return siblings[at + 1];
+}
+
+function placeOf({ id, messageID }: Part): Entry["part"] {
+	return id === undefined || messageID === undefined ? undefined : { id, messageId: messageID };
+}
+
 function sayTurn({ ended, error }: Extract<LogEvent, { type: "turn-end" }>): string {
 	return error === null ? `the turn ended: ${ended}` : `the turn ended: ${ended}, ${error.message}`;
 }
 
 interface Part {
 	id?: string;
+	messageID?: string;
 	type?: string;
 	text?: string;
 	sessionID?: string;
@@ -239,6 +269,7 @@ function toTool(part: Part, at: number, depth: number): ToolEntry {
 		key: part.callID!,
 		at,
 		depth,
+		part: placeOf(part),
 		type: "tool",
 		tool: part.tool ?? "tool",
 		status,
