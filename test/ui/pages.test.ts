@@ -183,3 +183,29 @@ test("launch begins with an example, and keeps what the form has no field for", 
 	expect(request.task).toEqual(example);
 	expect(tab.troubles).toEqual([]);
 });
+
+test("the list keeps every row while new ones come, each 32 pixels high, to its very end", async (context) => {
+	requireBrowser(context);
+	const many = (n: number) =>
+		client.submit({
+			...{ task: { id: "many", instruction: "Wait." }, endpoint: { type: "policy", policy: "noop" }, n },
+		});
+	const { rollouts } = await many(205);
+	await using tab = await visit(browser, web("/rollouts?task_id=many"));
+	const { page } = tab;
+	const count = () => page.locator("table.rollouts").getAttribute("aria-rowcount");
+	const scroll = () => page.locator(".scrolling.long").evaluate((list) => list.scrollTo(0, 1e6));
+	await expect.poll(count, { timeout: 5000 }).toBe("200");
+	await many(3);
+	await page.getByRole("button", { name: "3 new" }).click();
+	await expect.poll(count).toBe("203");
+	await scroll();
+	await expect.poll(count).toBe("208");
+	await scroll();
+	const last = page.getByLabel(`choose ${rollouts[0]!.id}`).locator("xpath=ancestor::tr");
+	await last.scrollIntoViewIfNeeded();
+	expect(await last.evaluate((row) => row.getBoundingClientRect().height)).toBe(32);
+	const heightPx = await page.locator("table.rollouts tbody").evaluate((body) => body.clientHeight);
+	expect(heightPx).toBe(208 * 32);
+	expect(tab.troubles).toEqual([]);
+});

@@ -13,7 +13,9 @@ test("text that is being written stands at the end, and is replaced by what was 
 		event({ type: "message-sent", text: "Hello?", by: "ada" }),
 		part({ id: "prt_0", sessionID: "ses", type: "text", text: "Hello?" }),
 	];
-	const texts = new Map([["prt_1", { kind: "text" as const, isChild: false, messageId: "msg", text: "I am wri" }]]);
+	const texts = new Map([
+		["prt_1", { kind: "text" as const, isChild: false, messageId: "msg", text: "I am wri" }],
+	]);
 	const shown = readTranscript("", begun, texts).map((entry) => [entry.type, "text" in entry && entry.text]);
 	// A person's words come back as a part; they are shown once.
 	expect(shown).toEqual([

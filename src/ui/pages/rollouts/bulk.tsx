@@ -3,7 +3,7 @@ import type { RolloutRow } from "../../../model/rollout.ts";
 import { saveAs } from "../../data/save.ts";
 import { Acting, type useAction } from "../../parts/asks.tsx";
 import { server } from "../../server.ts";
-import type { Filters } from "./filters.tsx";
+import type { Filters } from "./address.ts";
 
 const FORMATS = ["jsonl", "parquet", "trl", "atif", "messages", "openenv"] as const;
 /** So many fit into an address; whoever wants more filters. */

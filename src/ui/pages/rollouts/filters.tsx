@@ -1,17 +1,11 @@
 import { useEffect, useState } from "react";
 import { Outcome } from "../../../model/failure.ts";
-import { RolloutOrder, RolloutStatus } from "../../../model/rollout.ts";
+import { RolloutStatus } from "../../../model/rollout.ts";
 import type { Statistics } from "../../../model/statistics.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { changeQuery, navigate, usePlace } from "../../router.tsx";
+import { AGES } from "./address.ts";
 
-const HOUR_MS = 3_600_000;
-const AGES: Record<string, { label: string; ms: number }> = {
-	"1h": { label: "last hour", ms: HOUR_MS },
-	"24h": { label: "last 24 hours", ms: 24 * HOUR_MS },
-	"7d": { label: "last 7 days", ms: 168 * HOUR_MS },
-	"30d": { label: "last 30 days", ms: 720 * HOUR_MS },
-};
 /** Filters that come from other pages' links: shown once they are set. */
 const LINKED: [name: string, label: string][] = [
 	["task_id", "task"],
@@ -19,38 +13,6 @@ const LINKED: [name: string, label: string][] = [
 	["batch_id", "batch"],
 	["label", "label"],
 ];
-
-/** The filters, as the address says them; what makes no sense there is left aside. */
-export function filtersOf(query: URLSearchParams) {
-	const text = (name: string) => query.get(name) ?? undefined;
-	const number = (name: string) => {
-		const value = Number.parseFloat(query.get(name) ?? "");
-		return Number.isFinite(value) ? value : undefined;
-	};
-	const age = AGES[query.get("age") ?? ""];
-	return {
-		status: RolloutStatus.safeParse(query.get("status")).data,
-		outcome: Outcome.safeParse(query.get("outcome")).data,
-		task_id: text("task_id"),
-		group_id: text("group_id"),
-		batch_id: text("batch_id"),
-		label: text("label"),
-		model: text("model"),
-		text: text("text"),
-		min_reward: number("min_reward"),
-		max_reward: number("max_reward"),
-		min_duration_s: number("min_duration_s"),
-		max_duration_s: number("max_duration_s"),
-		// By the minute, so that the same question is asked again while one looks.
-		since: age === undefined ? undefined : Math.floor((Date.now() - age.ms) / 60_000) * 60_000,
-	};
-}
-
-export type Filters = ReturnType<typeof filtersOf>;
-
-export function orderOf(query: URLSearchParams): RolloutOrder {
-	return RolloutOrder.safeParse(query.get("order")).data ?? "newest";
-}
 
 export function FilterBar({ models }: { models: Statistics["models"] }) {
 	const { query } = usePlace();

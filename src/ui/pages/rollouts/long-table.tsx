@@ -1,12 +1,13 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { useEffect, useRef, useState } from "react";
+import { memo, useEffect, useRef, useState } from "react";
 import type { RolloutOrder, RolloutRow } from "../../../model/rollout.ts";
 import { rememberList } from "../../data/neighbours.ts";
 import { useKeys } from "../../parts/keys.ts";
 import { COLUMNS, RolloutCells, RolloutHead } from "../../parts/rollout-table.tsx";
 import { navigate } from "../../router.tsx";
 
-const ROW_PX = 33;
+/** As the style sheet has it. */
+const ROW_PX = 32;
 
 interface LongTableProps {
 	rows: readonly RolloutRow[];
@@ -30,7 +31,7 @@ export function LongTable({ rows, order, onOrder, chosen, onToggle, onEnd }: Lon
 	const items = list.getVirtualItems();
 	const last = items.at(-1)?.index ?? 0;
 	useEffect(() => {
-		if (last >= rows.length - 20) onEnd?.();
+		if (last >= rows.length - 60) onEnd?.();
 	}, [last, rows.length, onEnd]);
 	useEffect(() => rememberList(rows.map((row) => row.id)), [rows]);
 	const move = (step: number) => {
@@ -49,25 +50,14 @@ export function LongTable({ rows, order, onOrder, chosen, onToggle, onEnd }: Lon
 	const below = list.getTotalSize() - (items.at(-1)?.end ?? 0);
 	return (
 		<div className="scrolling long" ref={scroller} role="region" aria-label="Rollouts" tabIndex={0}>
-			<table className="list" aria-rowcount={rows.length}>
+			<table className="list rollouts" aria-rowcount={rows.length}>
 				<RolloutHead order={order} onOrder={onOrder} hasChoice />
 				<tbody>
 					<Spacer heightPx={above} />
 					{items.map((item) => {
 						const row = rows[item.index]!;
-						return (
-							<tr key={row.id} className={item.index === at || chosen.has(row.id) ? "chosen" : ""}>
-								<td className="choice">
-									<input
-										type="checkbox"
-										aria-label={`choose ${row.id}`}
-										checked={chosen.has(row.id)}
-										onChange={() => onToggle(row.id)}
-									/>
-								</td>
-								<RolloutCells row={row} />
-							</tr>
-						);
+						const isChosen = chosen.has(row.id);
+						return <Row key={row.id} {...{ row, isChosen, onToggle }} isHere={item.index === at} />;
 					})}
 					<Spacer heightPx={below} />
 				</tbody>
@@ -75,6 +65,30 @@ export function LongTable({ rows, order, onOrder, chosen, onToggle, onEnd }: Lon
 		</div>
 	);
 }
+
+interface RowProps {
+	row: RolloutRow;
+	isChosen: boolean;
+	isHere: boolean;
+	onToggle: (id: string) => void;
+}
+
+/** Drawn again only when it has changed itself. */
+const Row = memo(function Row({ row, isChosen, isHere, onToggle }: RowProps) {
+	return (
+		<tr className={isHere || isChosen ? "chosen" : ""}>
+			<td className="choice">
+				<input
+					type="checkbox"
+					aria-label={`choose ${row.id}`}
+					checked={isChosen}
+					onChange={() => onToggle(row.id)}
+				/>
+			</td>
+			<RolloutCells row={row} />
+		</tr>
+	);
+});
 
 function Spacer({ heightPx }: { heightPx: number }) {
 	if (heightPx <= 0) return null;

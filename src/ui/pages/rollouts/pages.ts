@@ -1,60 +1,50 @@
-import { useEffect, useMemo, useRef, useState } from "react";
-import type { RolloutOrder, RolloutRow } from "../../../model/rollout.ts";
+import { useCallback, useEffect, useRef, useState } from "react";
+import type { RolloutOrder } from "../../../model/rollout.ts";
+import { extend, type Listing, type Page, refresh, takeFresh } from "../../data/listing.ts";
 import { server } from "../../server.ts";
-import type { Filters } from "./filters.tsx";
+import type { Filters } from "./address.ts";
 
 export const PAGE = 200;
 
-interface Listed {
-	items: RolloutRow[];
-	next: string | null;
-}
-
 /**
  * The first page as it was loaded last, and further ones below it. Rows update in place; new ones announce themselves
- * instead of pushing the reader down.
+ * instead of pushing the reader down. `key` says what is asked for, whenever it is asked.
  */
-export function usePages(key: string, filters: Filters, order: RolloutOrder, newest: Listed | null) {
-	const [older, setOlder] = useState<{ key: string; rows: RolloutRow[]; next: string | null } | null>(null);
-	const [seen, setSeen] = useState<{ key: string; ids: Set<string> } | null>(null);
-	const isReading = useRef(false);
+export function usePages(key: string, filters: Filters, order: RolloutOrder, newest: Page | null) {
+	const [listed, setListed] = useState<{ key: string; listing: Listing } | null>(null);
+	const change = useCallback(
+		(next: (before: Listing | null) => Listing | null) =>
+			setListed((before) => {
+				const mine = before?.key === key ? before : null;
+				const listing = next(mine?.listing ?? null);
+				return listing === null || listing === mine?.listing ? before : { key, listing };
+			}),
+		[key],
+	);
 	useEffect(() => {
-		if (newest !== null)
-			setSeen((before) => (before?.key === key ? before : { key, ids: idsOf(newest.items) }));
-	}, [key, newest]);
+		if (newest !== null) change((before) => refresh(before, newest, order === "newest"));
+	}, [change, newest, order]);
 
-	const mine = older?.key === key ? older : null;
-	const isByTime = order === "newest";
-	const rows = useMemo(() => {
-		const known = seen?.key === key && isByTime ? seen.ids : null;
-		const all = [...(newest?.items ?? []), ...(mine?.rows ?? [])];
-		const unique = [...new Map(all.map((row) => [row.id, row])).values()];
-		return known === null ? unique : unique.filter((row) => known.has(row.id));
-	}, [newest, mine, seen, key, isByTime]);
-	const fresh = isByTime
-		? (newest?.items ?? []).filter((row) => seen?.key === key && !seen.ids.has(row.id)).length
-		: 0;
-	const next = mine === null ? (newest?.next ?? null) : mine.next;
-
-	const more = async () => {
+	const listing = listed?.key === key ? listed.listing : null;
+	const asked = useRef({ filters, order, next: listing?.next ?? null });
+	asked.current = { filters, order, next: listing?.next ?? null };
+	const isReading = useRef(false);
+	const more = useCallback(async () => {
+		const { filters, order, next } = asked.current;
 		if (isReading.current || next === null) return;
 		isReading.current = true;
 		try {
 			const page = await server.list({ ...filters, order, limit: PAGE, cursor: next });
-			setOlder({ key, rows: [...(mine?.rows ?? []), ...page.items], next: page.next });
-			setSeen((before) => ({
-				key,
-				ids: before?.key === key ? before.ids.union(idsOf(page.items)) : idsOf(page.items),
-			}));
+			change((before) => before && extend(before, page));
 		} finally {
 			isReading.current = false;
 		}
+	}, [change]);
+	return {
+		rows: listing?.rows ?? [],
+		fresh: listing?.fresh.length ?? 0,
+		isEnd: (listing?.next ?? null) === null,
+		more,
+		takeFresh: () => change((before) => before && newest && takeFresh(before, newest)),
 	};
-	const takeFresh = () =>
-		setSeen((before) => ({ key, ids: (before?.ids ?? new Set<string>()).union(idsOf(newest?.items ?? [])) }));
-	return { rows, fresh, more, isEnd: next === null, takeFresh };
-}
-
-function idsOf(rows: readonly RolloutRow[]): Set<string> {
-	return new Set(rows.map((row) => row.id));
 }

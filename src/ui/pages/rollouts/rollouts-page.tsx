@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useCallback, useState } from "react";
 import type { Statistics } from "../../../model/statistics.ts";
 import { showSeconds } from "../../data/figures.ts";
 import { useLoaded } from "../../data/loaded.ts";
@@ -7,8 +7,9 @@ import { Brush } from "../../parts/brush.tsx";
 import { Empty, Problem } from "../../parts/say.tsx";
 import { changeQuery, usePlace } from "../../router.tsx";
 import { server } from "../../server.ts";
+import { type Filters, filtersOf, keyOf, orderOf } from "./address.ts";
 import { Bulk } from "./bulk.tsx";
-import { FilterBar, type Filters, filtersOf, orderOf } from "./filters.tsx";
+import { FilterBar } from "./filters.tsx";
 import { LongTable } from "./long-table.tsx";
 import { PAGE, usePages } from "./pages.ts";
 
@@ -17,13 +18,16 @@ export function RolloutsPage() {
 	const { query } = usePlace();
 	const filters = filtersOf(query);
 	const order = orderOf(query);
-	const key = JSON.stringify([filters, order]);
+	const key = `${keyOf(filters, query)} ${order}`;
 	const newest = useLoaded(`rollouts-${key}`, () => server.list({ ...filters, order, limit: PAGE }), 2500);
 	const pages = usePages(key, filters, order, newest.value);
 	const distributions = useDistributions(filters);
 	const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
 	const { error, isBusy, act } = useAction();
-	const toggle = (id: string) => setChosen((before) => before.symmetricDifference(new Set([id])));
+	const toggle = useCallback(
+		(id: string) => setChosen((before) => before.symmetricDifference(new Set([id]))),
+		[],
+	);
 	return (
 		<div className="stack fill">
 			<header className="page-head">
@@ -90,9 +94,12 @@ function useDistributions(filters: Filters) {
 	return { all, rewards: byReward?.rewards ?? [], durations: byTime?.durations ?? [] };
 }
 
-function useStatistics(filters: Parameters<typeof server.statistics>[0]): Statistics | null {
+function useStatistics(
+	filters: Parameters<typeof server.statistics>[0] & { since?: number | undefined },
+): Statistics | null {
+	const { query } = usePlace();
 	const ask = () => server.statistics({ ...filters, buckets: 1 });
-	return useLoaded(`statistics-${JSON.stringify(filters)}`, ask, 10_000).value;
+	return useLoaded(`statistics-${keyOf(filters, query)}`, ask, 10_000).value;
 }
 
 function text(value: number | null): string | null {
