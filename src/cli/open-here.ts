@@ -1,3 +1,5 @@
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import type { Config } from "../config.ts";
 import { redact, secretsOf } from "../log.ts";
 import type { Paddock, PaddockOptions } from "../paddock.ts";
@@ -13,6 +15,7 @@ export async function openHere(
 	warn?: (message: string) => void,
 	options: Omit<PaddockOptions, "warn"> = {},
 ): Promise<Paddock> {
+	await forbidCoreDumps();
 	const { openPaddock } = await import("../paddock.ts");
 	if (warn === undefined) return openPaddock(config, options);
 	const saidAt = new Map<string, number>();
@@ -25,6 +28,14 @@ export async function openHere(
 			warn(message);
 		},
 	});
+}
+
+/**
+ * Keys and tokens are in this process, and in those that it starts: no crash may write them down. A limit of 0 would not hold where cores
+ * are piped to a program; one byte is too little for any.
+ */
+async function forbidCoreDumps(): Promise<void> {
+	await promisify(execFile)("/usr/bin/prlimit", ["--core=1", "--pid", `${process.pid}`]).catch(() => {});
 }
 
 /** Warnings as lines on stderr; what passes by the log passes through the same sieve. */
