@@ -183,11 +183,23 @@ function gatewayConfig(options: AgentOptions, place: AgentPlace): object {
 /** What changes something. */
 const ASKED = ["bash", "edit", "webfetch", "external_directory", "doom_loop"];
 
+type Decided = Pick<AgentOptions, "permission" | "permissionRules">;
+
+/**
+ * For an agent that nobody of ours stands beside: what is denied is denied by the agent itself, or whoever is attached to its server
+ * could allow it.
+ */
+export function ownPermissions(options: Decided): object {
+	if (options.permission !== "deny") return permissions(options);
+	const denied = ["question", ...ASKED].map((name) => [name, "deny"]);
+	return { ...permissions(options), ...Object.fromEntries(denied) };
+}
+
 /**
  * Whatever somebody has to decide about is asked for, and decided by our side, where it goes on the record. Without a person
  * watching there is nobody to answer a question.
  */
-export function permissions(options: Pick<AgentOptions, "permission" | "permissionRules">): object {
+export function permissions(options: Decided): object {
 	const ruled = options.permissionRules.map((rule) => rule.tool);
 	const asked = options.permission === "allow" ? ruled : [...ASKED, ...ruled];
 	const question = options.permission === "ask" ? {} : { question: "deny" };

@@ -13,11 +13,14 @@ export async function writeFakeServe(folder: string): Promise<string> {
 }
 
 const PROGRAM = `
-const { appendFileSync, existsSync } = require("node:fs");
+const { appendFileSync, existsSync, readFileSync } = require("node:fs");
 const { createServer } = require("node:http");
 const { join } = require("node:path");
 const { env } = process;
 const note = (name, text) => appendFileSync(join(__dirname, name), text + "\\n");
+const isAlive = (pid) => { try { return process.kill(pid, 0); } catch { return false; } };
+const earlier = existsSync(join(__dirname, "starts")) ? readFileSync(join(__dirname, "starts"), "utf8").split("\\n").filter(Number) : [];
+for (const pid of earlier) if (isAlive(Number(pid))) note("beside", pid);
 note("starts", String(process.pid));
 note("environment", JSON.stringify(env));
 if (env.FAKE_EXIT === "silently") process.exit(3);
@@ -37,9 +40,11 @@ setTimeout(() => server.listen(0, "127.0.0.1", () => {
 	// It takes connections a while before it says so, as the real one does.
 	setTimeout(() => {
 		isListening = true;
-		console.log("opencode server listening on http://127.0.0.1:" + server.address().port);
+		const port = env.FAKE_PORT ?? server.address().port;
+		console.log((env.FAKE_WORDS ?? "opencode server listening on") + " http://127.0.0.1:" + port);
 		const line = "x".repeat(1023);
 		for (let sent = 0; sent < flood; sent += 1024) console.log(line);
+		if (flood > 0) note("flooded", String(flood));
 	}, 100);
 }), Number(env.FAKE_SLOW ?? 0));
 `;

@@ -1,13 +1,13 @@
 import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { messageOf, RolloutError } from "../../errors.ts";
-import { permissions, serverEnvironment } from "../opencode-config.ts";
+import { ownPermissions, serverEnvironment } from "../opencode-config.ts";
 import { openServeConversation } from "../serve/attach.ts";
 import type { ServeConversation, ServeConversationOptions } from "../serve/conversation.ts";
 import { SERVE_TIMES } from "../serve/times.ts";
 import { CrashGuard } from "./crash-guard.ts";
 import { type KeptProvider, writeHome } from "./home.ts";
-import { type Launched, launch, type ServerEnd } from "./launch.ts";
+import { type Launched, type LaunchOptions, launch, type ServerEnd } from "./launch.ts";
 import { LogFile } from "./log-file.ts";
 import { isSame, withVariable } from "./processes.ts";
 import { KEEPER_TIMES, type KeeperTimes, Readiness } from "./readiness.ts";
@@ -26,7 +26,7 @@ export interface KeeperOptions {
 	port?: number;
 	/** On top of everything; nothing of our own environment is handed on but what `INHERITED` names. */
 	env?: Record<string, string>;
-	permission?: Parameters<typeof permissions>[0];
+	permission?: Parameters<typeof ownPermissions>[0];
 	times?: Partial<KeeperTimes>;
 	maxLogBytes?: number;
 }
@@ -173,9 +173,7 @@ export class ServeKeeper implements AsyncDisposable {
 		this.#needsRestart = false;
 		const mark = randomBytes(12).toString("hex");
 		const log = await LogFile.open(this.logPath, maxLogBytes);
-		// Before it exists: whoever kills us from here on leaves something behind that can be found.
-		await rememberServer(home, startingServer(mark));
-		const server = await launch({ binary, home, port, env: this.#environment(mark), log, mark });
+		const server = await this.#launch({ binary, home, port, env: this.#environment(mark), log, mark });
 		this.#server = server;
 		try {
 			await rememberServer(home, server);
@@ -185,13 +183,27 @@ export class ServeKeeper implements AsyncDisposable {
 			await this.#readiness.requireOurs(server);
 		} catch (error) {
 			const said = this.#hide(await log.tail().catch(() => ""));
-			this.#crashes.crashed();
+			// One that was told to end has not crashed.
+			if (!this.#stopAsked.signal.aborted) this.#crashes.crashed();
 			await this.#reap(server);
 			throw withLog(error, said, password);
 		}
 		this.#state = "running";
 		void this.#watch(server);
 		return server;
+	}
+
+	async #launch(options: LaunchOptions): Promise<Launched> {
+		const { home, mark, log } = options;
+		try {
+			// Before it exists: whoever kills us from here on leaves something behind that can be found.
+			await rememberServer(home, startingServer(mark));
+			return await launch(options);
+		} catch (error) {
+			await log[Symbol.asyncDispose]();
+			await forgetServer(home, { mark });
+			throw error;
+		}
 	}
 
 	/** One that ends without being told to has crashed; what it had started ends with it. */
@@ -259,7 +271,9 @@ export class ServeKeeper implements AsyncDisposable {
 			...serverEnvironment(home, password),
 			TMPDIR: join(home, "tmp"),
 			OPENCODE_DB: join(home, "data", "opencode.db"),
-			...(permission === undefined ? {} : { OPENCODE_PERMISSION: JSON.stringify(permissions(permission)) }),
+			...(permission === undefined
+				? {}
+				: { OPENCODE_PERMISSION: JSON.stringify(ownPermissions(permission)) }),
 			...env,
 			[MARK]: mark,
 		};

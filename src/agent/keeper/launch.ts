@@ -48,7 +48,6 @@ export async function launch({ binary, home, port, env, log, mark }: LaunchOptio
 	try {
 		await once(child, "spawn");
 	} catch (error) {
-		await log[Symbol.asyncDispose]();
 		const message = `${binary} cannot be run: install OpenCode, or name its binary`;
 		throw new RolloutError("sandbox", "agent_binary_missing", message, { cause: error });
 	}

@@ -1,16 +1,17 @@
 import { constants } from "node:fs";
-import { copyFile, type FileHandle, open, rename, stat } from "node:fs/promises";
+import { type FileHandle, open, rename, stat } from "node:fs/promises";
 
 const MAX_BYTES = 10 * 1024 * 1024;
 const KEPT = 3;
-const ROTATE_EVERY_MS = 1_000;
+/** Nobody tells how much a server has said: it is looked at. What it can say meanwhile is how far its log exceeds the limit. */
+const LOOK_EVERY_MS = 200;
 const TAIL_BYTES = 64 * 1024;
 const PIECE_BYTES = 256 * 1024;
 const OVERLAP_BYTES = 1024;
 
 /**
  * The log of a kept server, which writes it by itself: a pipe would block it, or fill our memory. Grows to 10 MB, three older ones
- * are kept, and nobody else can read any of them.
+ * of at most that size are kept, of a flood its end, and nobody else can read any of them.
  */
 export class LogFile implements AsyncDisposable {
 	readonly #path: string;
@@ -38,7 +39,7 @@ export class LogFile implements AsyncDisposable {
 
 	/** From now on it is kept small; before, nothing may get lost that somebody looks for. */
 	keepSmall(): void {
-		this.#timer ??= setInterval(() => void this.rotate(), ROTATE_EVERY_MS).unref();
+		this.#timer ??= setInterval(() => void this.rotate(), LOOK_EVERY_MS).unref();
 	}
 
 	/** Looks for it in what was said since the last look, however much that is. */
@@ -71,7 +72,7 @@ export class LogFile implements AsyncDisposable {
 		this.#rotating = this.#rotating
 			.then(() => this.#rotateNow())
 			.catch(() => {
-				// A full disk: the next turn tries again.
+				// A full disk: what was said is lost.
 			});
 		return this.#rotating;
 	}
@@ -83,13 +84,30 @@ export class LogFile implements AsyncDisposable {
 	}
 
 	async #rotateNow(): Promise<void> {
-		if ((await this.#file.stat()).size <= this.#maxBytes) return;
+		const { size } = await this.#file.stat();
+		if (size <= this.#maxBytes) return;
 		for (let age = KEPT - 1; age >= 1; age -= 1) {
 			const older = `${this.#path}.${age}`;
 			if (await stat(older).catch(() => null)) await rename(older, `${this.#path}.${age + 1}`);
 		}
-		await copyFile(this.#path, `${this.#path}.1`);
-		await this.#file.truncate(0);
-		this.#start = 0;
+		try {
+			await this.#copyEnd(`${this.#path}.1`, size);
+		} finally {
+			// Also where there was no room for the copy: all the more then.
+			await this.#file.truncate(0);
+			this.#start = 0;
+		}
+	}
+
+	async #copyEnd(path: string, size: number): Promise<void> {
+		const { O_WRONLY, O_CREAT, O_EXCL } = constants;
+		await using copy = await open(path, O_WRONLY | O_CREAT | O_EXCL, 0o600);
+		const piece = Buffer.alloc(PIECE_BYTES);
+		for (let at = Math.max(0, size - this.#maxBytes); at < size; ) {
+			const { bytesRead } = await this.#file.read(piece, 0, Math.min(PIECE_BYTES, size - at), at);
+			if (bytesRead === 0) return;
+			await copy.writeFile(piece.subarray(0, bytesRead));
+			at += bytesRead;
+		}
 	}
 }

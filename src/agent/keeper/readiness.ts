@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { RolloutError } from "../../errors.ts";
+import { ADDRESS } from "../serve/address.ts";
 import { placeAt, ServeClient } from "../serve/client.ts";
 import type { Launched } from "./launch.ts";
 import { listensOn } from "./processes.ts";
@@ -62,9 +63,9 @@ export class Readiness {
 	/** A connection made before this line would never be answered. */
 	async untilListening(server: Launched, deadline: number): Promise<void> {
 		for (;;) {
-			const found = await server.log.find(/listening on (http:\/\/\S+)\s/);
+			const found = await server.log.find(ADDRESS);
 			if (found) {
-				server.baseUrl = found[1]!.replace(/\/$/, "");
+				server.baseUrl = `http://127.0.0.1:${found[1]}`;
 				server.log.keepSmall();
 				return;
 			}

@@ -10,6 +10,7 @@ import { readLines } from "../lines.ts";
 import { LogTail } from "../log-tail.ts";
 import { agentEnvironment, agentFiles, type ModelAccess, serverEnvironment } from "../opencode-config.ts";
 import { whenAborted } from "../stopped.ts";
+import { ADDRESS } from "./address.ts";
 import { placeInBox, ServeClient } from "./client.ts";
 import { ServeConversation } from "./conversation.ts";
 
@@ -59,7 +60,7 @@ async function listening(server: BoxProcess, log: LogTail, signal: AbortSignal):
 	// Its end is a failure only for as long as somebody waits here.
 	found.promise.catch(() => {});
 	void readLines(server.stdout, (line) => {
-		const match = /listening on http:\/\/\S+:(\d+)/.exec(line);
+		const match = ADDRESS.exec(`${line}\n`);
 		if (match) found.resolve(Number(match[1]));
 		else log.add(`${line}\n`);
 	});

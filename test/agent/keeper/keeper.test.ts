@@ -1,5 +1,8 @@
-import { existsSync, statSync } from "node:fs";
+import { once } from "node:events";
+import { existsSync, readdirSync, readlinkSync, statSync } from "node:fs";
 import { chmod, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,11 +10,33 @@ import { describe, expect, test } from "vitest";
 import { CrashGuard } from "../../../src/agent/keeper/crash-guard.ts";
 import { writeHome } from "../../../src/agent/keeper/home.ts";
 import { type KeeperOptions, ServeKeeper } from "../../../src/agent/keeper/keeper.ts";
+import { KEEPER_TIMES } from "../../../src/agent/keeper/readiness.ts";
 import { writeFakeServe } from "../../fakes/opencode-serve.ts";
 import { openLiveAgent } from "../../fixtures/live-agent.ts";
 import { bash, say } from "../../fixtures/script.ts";
 
 const PASSWORD = "canary-password-0123456789";
+
+/** All that a server is given beside what it inherits; the caller's own come on top. */
+const ENVIRONMENT = [
+	"HOME",
+	"OPENCODE_DB",
+	"OPENCODE_DISABLE_AUTOUPDATE",
+	"OPENCODE_DISABLE_CLAUDE_CODE",
+	"OPENCODE_DISABLE_DEFAULT_PLUGINS",
+	"OPENCODE_DISABLE_EXTERNAL_SKILLS",
+	"OPENCODE_DISABLE_FFF",
+	"OPENCODE_DISABLE_LSP_DOWNLOAD",
+	"OPENCODE_DISABLE_MODELS_FETCH",
+	"OPENCODE_DISABLE_PROJECT_CONFIG",
+	"OPENCODE_DISABLE_SHARE",
+	"OPENCODE_EXPERIMENTAL_DISABLE_FILEWATCHER",
+	"OPENCODE_MODELS_PATH",
+	"OPENCODE_SERVER_PASSWORD",
+	"PADDOCK_SERVER_MARK",
+	"TERM",
+	"TMPDIR",
+];
 const provider = {
 	baseUrl: "http://127.0.0.1:1/v1",
 	apiKey: "canary-key-0123456789",
@@ -41,6 +66,37 @@ describe("its home", () => {
 		}
 		expect(await writeHome(place.home, provider)).toBe(false);
 		expect(await writeHome(place.home, { ...provider, models: ["other"] })).toBe(true);
+	});
+
+	test("is nobody else's at any moment of the writing, either", async () => {
+		await using place = await openPlace();
+		const before = process.umask(0);
+		const seen = new Set<string>();
+		const open = new Set<string>();
+		let isWriting = true;
+		const look = () => {
+			for (const name of ["", ...readdirSync(place.home, { recursive: true }).map(String)]) {
+				const found = statSync(join(place.home, name), { throwIfNoEntry: false });
+				seen.add(name);
+				if (found && (found.mode & 0o077) !== 0) open.add(name);
+			}
+			if (isWriting) setImmediate(look);
+		};
+		try {
+			const models = Array.from({ length: 2_000 }, (_, n) => `model-${n}`);
+			const writing = writeHome(place.home, provider);
+			while (!existsSync(place.home)) await new Promise(setImmediate);
+			look();
+			await writing;
+			for (let round = 1; round <= 10; round += 1)
+				await writeHome(place.home, { ...provider, models: models.slice(round) });
+		} finally {
+			isWriting = false;
+			process.umask(before);
+		}
+		// The drafts were looked at, not only what they became.
+		expect([...seen].some((name) => /opencode\.json\.[0-9a-f]{12}$/.test(name))).toBe(true);
+		expect([...open]).toEqual([]);
 	});
 });
 
@@ -119,9 +175,46 @@ describe("a start", () => {
 		});
 	});
 
-	test("of a program that is not there says so", async () => {
-		await using place = await openPlace({ binary: "/nowhere/opencode" });
-		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({ code: "agent_binary_missing" });
+	test.each(["/nowhere/opencode", "opencode"])(
+		"of a program that is not there (%s) says so, and leaves neither an open log nor a record",
+		async (binary) => {
+			await using place = await openPlace({ binary });
+			await expect(place.keeper.ensureRunning()).rejects.toMatchObject({ code: "agent_binary_missing" });
+			const links = readdirSync("/proc/self/fd").map((fd) => {
+				try {
+					return readlinkSync(`/proc/self/fd/${fd}`);
+				} catch {
+					return ""; // Closed meanwhile.
+				}
+			});
+			expect(links.filter((link) => link.startsWith(place.folder))).toEqual([]);
+			expect(existsSync(join(place.home, "server.json"))).toBe(false);
+		},
+	);
+
+	test("knows the server by the address that it says, in whatever words", async () => {
+		const words = "The model is at http://127.0.0.1:1/v1, help at http://example.com/ - ready:";
+		await using place = await openPlace({ env: { FAKE_WORDS: words } });
+		const { baseUrl } = await place.keeper.ensureRunning();
+		expect(baseUrl).toMatch(/^http:\/\/127\.0\.0\.1:\d\d+$/);
+	});
+
+	test("refuses a server on its port that is not the one it started, though it knows the password", async () => {
+		const login = `Basic ${Buffer.from(`opencode:${PASSWORD}`).toString("base64")}`;
+		const foreign = createServer(({ headers }, response) => {
+			response.writeHead(headers.authorization === login ? 200 : 401, { "content-type": "application/json" });
+			response.end('{"healthy":true,"version":"foreign"}');
+		});
+		foreign.listen(0, "127.0.0.1");
+		await once(foreign, "listening");
+		try {
+			const { port } = foreign.address() as AddressInfo;
+			await using place = await openPlace({ env: { FAKE_PORT: String(port) } });
+			await expect(place.keeper.ensureRunning()).rejects.toMatchObject({ code: "agent_foreign_server" });
+			expect(place.keeper.baseUrl).toBeNull();
+		} finally {
+			foreign.close();
+		}
 	});
 
 	test("refuses a server that takes any password", async () => {
@@ -137,8 +230,16 @@ describe("a start", () => {
 			await using place = await openPlace({ env: { LANG: "C" } });
 			await place.keeper.ensureRunning();
 			const env = JSON.parse((await place.note("environment"))[0]!);
-			expect(env).toMatchObject({ HOME: place.home, LANG: "C", OPENCODE_DISABLE_PROJECT_CONFIG: "1" });
-			expect(env.PADDOCK_TEST_SECRET).toBeUndefined();
+			expect(env).toMatchObject({
+				HOME: place.home,
+				LANG: "C",
+				TMPDIR: join(place.home, "tmp"),
+				OPENCODE_DB: join(place.home, "data", "opencode.db"),
+				OPENCODE_DISABLE_AUTOUPDATE: "1",
+				OPENCODE_DISABLE_PROJECT_CONFIG: "1",
+			});
+			const ours = Object.keys(env).filter((name) => !["PATH", "LANG", "LC_ALL", "TZ"].includes(name));
+			expect(ours.sort()).toEqual(ENVIRONMENT);
 		} finally {
 			delete process.env.PADDOCK_TEST_SECRET;
 		}
@@ -150,7 +251,58 @@ describe("a start", () => {
 		);
 	});
 
-	test("of a server that keeps dying takes longer each time, and then there is none", async () => {
+	test("of a server that keeps dying is put off longer each time, and then refused", async () => {
+		const rests: number[] = [];
+		let skippedMs = 0;
+		await using place = await openPlace({
+			times: {
+				now: () => Date.now() + skippedMs,
+				// Looks are looks; a rest is only written down.
+				sleep: async (ms, signal) => {
+					if (ms <= KEEPER_TIMES.pollMs) return await KEEPER_TIMES.sleep(ms, signal);
+					rests.push(ms);
+					skippedMs += ms;
+				},
+			},
+		});
+		for (let crash = 1; crash <= 5; crash += 1) {
+			await place.keeper.ensureRunning();
+			const ended = place.keeper.ended!;
+			process.kill((await place.starts()).at(-1)!, "SIGKILL");
+			await ended;
+		}
+		await expect(place.keeper.ensureRunning()).rejects.toMatchObject({
+			code: "agent_crash_loop",
+			retryable: false,
+		});
+		expect(await place.starts()).toHaveLength(5);
+		expect(place.keeper.state).toBe("failed");
+		expect(rests.map((ms) => Math.ceil(ms / 1_000))).toEqual([1, 2, 4, 8]);
+		skippedMs += 300_000;
+		await place.keeper.ensureRunning();
+	});
+
+	test("that was stopped on purpose is no crash: the next one is neither put off nor refused", async () => {
+		const rests: number[] = [];
+		await using place = await openPlace({
+			env: { FAKE_SLOW: "60000" },
+			times: {
+				sleep: async (ms, signal) => {
+					if (ms > KEEPER_TIMES.pollMs) rests.push(ms);
+					await KEEPER_TIMES.sleep(Math.min(ms, KEEPER_TIMES.pollMs), signal);
+				},
+			},
+		});
+		for (let start = 1; start <= 6; start += 1) {
+			const starting = place.keeper.ensureRunning().catch((error: unknown) => error);
+			await Promise.race([starting, place.until(async () => (await place.starts()).length === start)]);
+			await place.keeper.stop();
+			expect(await starting).toMatchObject({ code: "agent_boot_failed" });
+		}
+		expect(rests).toEqual([]);
+	});
+
+	test("of a server that keeps dying rests as long as the guard says", async () => {
 		let now = 0;
 		const guard = new CrashGuard(() => now);
 		const rests: number[] = [];
@@ -184,11 +336,10 @@ describe("a running server", () => {
 		await writeFile(join(place.folder, "silent"), "");
 		const replacing = place.keeper.ensureRunning();
 		await place.until(async () => (await place.starts()).length === 2);
-		const [first] = await place.starts();
-		// Dead at once, and gone when its parent has taken note of it.
-		await expect.poll(() => existsSync(`/proc/${first}`)).toBe(false);
 		await rm(join(place.folder, "silent"));
 		await replacing;
+		// Each start notes which of those before it still live.
+		expect(await place.note("beside")).toEqual([]);
 	});
 
 	test("may say as much as it likes: it is not blocked, and its log stays small and private", async () => {
@@ -197,11 +348,18 @@ describe("a running server", () => {
 			maxLogBytes: 1024 * 1024,
 		});
 		await place.keeper.ensureRunning();
-		const logs = () =>
-			["", ".1", ".2", ".3"].map((end) => `${place.keeper.logPath}${end}`).filter(existsSync);
-		await place.until(async () => logs().length > 1 && statSync(place.keeper.logPath).size < 1024 * 1024);
+		const { logPath } = place.keeper;
+		await place.until(async () => (await place.note("flooded")).length > 0);
+		await place.until(async () => statSync(logPath).size <= 1024 * 1024);
 		await place.keeper.ensureRunning();
-		for (const log of logs()) expect(statSync(log).mode & 0o077).toBe(0);
+		const older = [1, 2, 3, 4].map((age) => `${logPath}.${age}`).filter(existsSync);
+		expect(older.length).toBeGreaterThan(0);
+		for (const log of [logPath, ...older]) {
+			const { mode, size } = statSync(log);
+			expect(mode & 0o077).toBe(0);
+			expect(size).toBeLessThanOrEqual(1024 * 1024);
+		}
+		expect(existsSync(`${logPath}.4`)).toBe(false);
 	});
 
 	test("is not written through a link that was laid where its log should be", async () => {
@@ -298,6 +456,32 @@ test("a stop while the real agent runs commands, in the foreground and behind, l
 	await agent.keeper.stop();
 	for (const pid of found) while (existsSync(`/proc/${pid}`)) await delay(20);
 	expect(await talk.closed).toMatchObject({ code: "agent_crashed" });
+}, 120_000);
+
+test("an agent kept with deny runs nothing and asks nothing, however willing who is attached to it would be", async () => {
+	await using agent = await openLiveAgent("deny");
+	const asking = {
+		tool: "question",
+		args: { questions: [{ question: "May I?", header: "May", options: [] }] },
+	};
+	await agent.play([bash("touch forbidden"), { calls: [asking] }, say("Then not.")]);
+	const directory = await agent.folder();
+	await using talk = await agent.open(directory);
+	const asks: string[] = [];
+	using _decide = talk.decideWith(async ({ tool }) => {
+		asks.push(tool);
+		return { behavior: "allow", by: "test" };
+	});
+	using _answer = talk.answerWith(async () => {
+		asks.push("question");
+		return { answers: [[]], by: "test" };
+	});
+	const texts: string[] = [];
+	talk.subscribe((event) => event.type === "turn-end" && texts.push(event.turn.text));
+	await talk.send("Go");
+	await talk.settled();
+	expect({ asks, texts }).toEqual({ asks: [], texts: ["Then not."] });
+	expect(existsSync(join(directory, "forbidden"))).toBe(false);
 }, 120_000);
 
 async function openPlace(change: Partial<KeeperOptions> = {}) {
