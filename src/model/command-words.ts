@@ -24,12 +24,29 @@ export function commandWords(task: Task): Set<string> {
 	return words;
 }
 
-/** The Python modules that a task runs by `-m`, each with the interpreter it names. */
+/** What checks are run with by `-m`. Any other module may be what the agent is to write. */
+const RUNNERS = new Set(
+	"bandit behave black build coverage flake8 isort mypy nbconvert nose nose2 pip pycodestyle pyflakes pylint pyright pytest robot ruff tox".split(
+		" ",
+	),
+);
+
+/** The Python modules of the task's own that it runs by `-m`, each with the interpreter it names. */
 export function pythonModules(task: Task): Map<string, string> {
 	const found = scriptsOf(task).flatMap((script) => [
 		...codeOf(script).matchAll(/(?:^|[\s;&|(])(python[\d.]*)\s+(?:-[A-Za-ln-z]+\s+)*-m\s+([\w.]+)/gm),
 	]);
-	return new Map(found.map((match) => [match[2]!, match[1]!]));
+	const own = new Set(task.tests.flatMap(({ path }) => path.replace(/\.py$/, "").split("/")));
+	const given = [...task.setup, ...task.files.map(({ path }) => path)].join("\n");
+	const isOwn = (name: string) => own.has(name) || (RUNNERS.has(name) && !given.includes(name));
+	return new Map(found.filter((match) => isOwn(match[2]!)).map((match) => [match[2]!, match[1]!]));
+}
+
+/** Whether a program of that name may be one that the agent was to make: asked for, and looked for where it may have put it. */
+export function isAskedFor(name: string, task: Task): boolean {
+	const looksElsewhere =
+		task.artifacts.length > 0 || scriptsOf(task).some((script) => /\bPATH=/.test(script));
+	return looksElsewhere && task.instruction.includes(name);
 }
 
 /** The first word of a command, without quotes. */

@@ -1,4 +1,4 @@
-import { commandWords, firstWord, pythonModules } from "../model/command-words.ts";
+import { commandWords, firstWord, isAskedFor, pythonModules } from "../model/command-words.ts";
 import type { CommandResult } from "../model/event.ts";
 import { type Task, TESTS_DIR, WORKDIR } from "../model/task.ts";
 import { librariesOf } from "../model/test-libraries.ts";
@@ -71,8 +71,8 @@ async function confirm(
 		(await clean.exec(["bash", "-c", `cd / && ${script}`, "bash", ...args], { signal })).exitCode === 0;
 	switch (hint.type) {
 		case "program":
-			if (!commandWords(task).has(hint.name) || (await ask('command -v -- "$1" >/dev/null', hint.name)))
-				return null;
+			if (!commandWords(task).has(hint.name) || isAskedFor(hint.name, task)) return null;
+			if (await ask('command -v -- "$1" >/dev/null', hint.name)) return null;
 			return `${hint.name} is not installed in the box`;
 		case "module": {
 			const python = pythonModules(task).get(hint.name);

@@ -45,14 +45,14 @@ test("what the tests call and this machine lacks is foreseen; what setup or an i
 	const calling = (what: string, more = "") => `${GOOD.replace("test -e x", what)}${more}`;
 	const { code, out } = await check({
 		"a/task.yaml": calling("cd . && kotlinc -q"),
-		"b/task.yaml": calling("python3 -m nosuchpytest -q"),
+		"b/task.yaml": calling("python3 -m robot -q"),
 		"c/task.yaml": calling("kotlinc -q", "setup: ./install kotlinc\n"),
 		"d/task.yaml": calling("kotlinc -q", "box: { image: some/image }\n"),
 		"e/task.yaml": calling('python3 "$HOME/tests/check.py"'),
 		"e/tests/check.py": "import json\nimport selenium\n",
 	});
 	expect(out).toMatch(/^a: .*\n {2}note: its tests call kotlinc, which this machine.*\n/m);
-	expect(out).toMatch(/^b: .*\n {2}note: its tests need Python's nosuchpytest, which this machine.*\n/m);
+	expect(out).toMatch(/^b: .*\n {2}note: its tests need Python's robot, which this machine.*\n/m);
 	expect(out).toMatch(
 		/^c: .*\nd: .*\ne: .*\n {2}note: its tests need Python's selenium, which this machine.*\n$/m,
 	);
@@ -72,7 +72,7 @@ test("--run says why a task cannot be trusted: the command, its last words, the 
 	const { code, out, err } = await check(
 		{
 			"unsolvable/task.yaml": GOOD.replace("test -e x", "echo looking for y && ls y"),
-			"untestable/task.yaml": GOOD.replace("test -e x", "python3 -m nosuchpytest"),
+			"untestable/task.yaml": GOOD.replace("test -e x", "python3 -m robot"),
 		},
 		"--run",
 	);
@@ -81,8 +81,6 @@ test("--run says why a task cannot be trusted: the command, its last words, the 
 	expect(out).toMatch(/NOT TO BE TRUSTED: its solution earns 0\.00, doing nothing 0\.00/);
 	expect(out).toMatch(/exit code 2: echo looking for y && ls y\n {8}looking for y\n.*No such file/);
 	expect(out).toMatch(/CANNOT BE RUN: its solution earns –, doing nothing –/);
-	expect(out).toContain(
-		"the Python module nosuchpytest is not installed in the box (verifier_could_not_run)",
-	);
+	expect(out).toContain("the Python module robot is not installed in the box (verifier_could_not_run)");
 	expect(out).toMatch(/Look closer: paddock show ro_/);
 });

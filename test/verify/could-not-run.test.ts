@@ -23,7 +23,12 @@ const script = (content: string, executable = false) => [{ path: "test.sh", cont
 
 test.each([
 	["a program", { verify: ["no-such-tester --all"] }, "no-such-tester is not installed in the box"],
-	["a Python module", { verify: ["python3 -m nosuchpytest"] }, "the Python module nosuchpytest"],
+	["a Python module", { verify: ["python3 -m robot"] }, "the Python module robot"],
+	[
+		"a Python module that lies with the tests",
+		{ verify: ["run-untrusted python3 -m checker"], tests: [{ path: "lib/checker.py", content: "" }] },
+		"the Python module checker is not installed in the box, or lies below ~/tests",
+	],
 	["a program inside a script", { tests: script("set -e\nno-such-tester\n") }, "no-such-tester"],
 	[
 		"a program whose absence a script turned into a reward of 0",
@@ -79,6 +84,17 @@ const CHECK = ['python3 "$HOME/tests/check.py"'];
 test.each([
 	["a program the agent should have written", { verify: ["./answer"] }],
 	["a module the agent should have written", { verify: ["python3 -c 'import answer'"] }],
+	["a module the agent should have written to be run", { verify: ["python3 -m answer 3"] }],
+	["a package the agent should have written to be run", { verify: ["python3 -m answer.cli 3"] }],
+	[
+		"a program the agent should have written for the PATH",
+		{ verify: ['PATH="$PWD/bin:$PATH"; greet 3'], instruction: "Write bin/greet." },
+	],
+	[
+		"a program the agent should have put elsewhere",
+		{ verify: ["greet 3"], instruction: "Install greet.", artifacts: ["/home/user/.local/bin"] },
+	],
+	["a test runner that lay in the workdir", { verify: ["python3 -m robot"], setup: ["unzip robot.whl"] }],
 	["a module of the agent's that a hidden test imports", { verify: CHECK, tests: python("import answer\n") }],
 	[
 		"a library that setup brought, and the agent removed",
@@ -104,6 +120,7 @@ const TALK = [
 	"bash: line 1: words: command not found",
 	"bash: line 1: pattern: command not found",
 	"/usr/bin/python3: No module named json",
+	"/usr/bin/python3: No module named robot",
 	"/usr/bin/python3.99: No module named nosuchjson",
 	"/home/user/tests/else: No such file or directory",
 	"/home/user/tests/helper.sh: Permission denied",
