@@ -25,7 +25,8 @@ if (process.argv[2]) {
 			for (let rotation = 0; rotation < 3; rotation += 1) {
 				access = await tokens.fresh(access);
 				const headers = { authorization: `Bearer ${access}` };
-				await fetch(`${baseUrl}/chat/completions`, { method: "POST", headers, body: "{}" });
+				const body = JSON.stringify({ user: held.hold.holder });
+				await fetch(`${baseUrl}/chat/completions`, { method: "POST", headers, body });
 			}
 		} catch (error) {
 			const { code } = error as { code?: string };

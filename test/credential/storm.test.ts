@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import { AUTH_FILE } from "../../src/credential/login.ts";
 import { openStoreAt, type StorePlace } from "../../src/store/place.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openOauthProvider } from "../fakes/oauth-provider.ts";
@@ -18,11 +19,13 @@ const HOLDER = fileURLToPath(new URL("./storm-holder.ts", import.meta.url));
 const ROTATIONS = Number(process.env.PADDOCK_STORM ?? 200);
 const LOGINS = 5;
 const HOLDERS = 3;
-/** Short, so that what a dead holder held is soon free. */
-const CLOCKS = { ttlMs: 1_000, renewMs: 200, marginMs: 300 };
+/** Short, so that what a dead holder held is soon free; a machine with much to do needs the margin. */
+const CLOCKS = { ttlMs: 3_000, renewMs: 200, marginMs: 2_000 };
+/** Long enough for a second user to show. */
+const ANSWER_MS = 20;
 
 test.for(["embedded", "postgres"] as const)(
-	"%s: whoever is killed in the middle of a rotation, the newest token of every login is stored and alive",
+	"%s: whoever is killed in the middle of a rotation, the newest token of every login is stored and alive, and each was used by one at a time",
 	{ timeout: 60_000 + ROTATIONS * 500 },
 	async (kind, context) => {
 		if (kind === "postgres") requirePostgres(context);
@@ -52,6 +55,7 @@ test.for(["embedded", "postgres"] as const)(
 				if (provider.rotations >= ROTATIONS) resolve();
 			};
 		});
+		provider.onModelCall = () => delay(ANSWER_MS);
 		for (let each = 0; each < HOLDERS; each += 1) holders.start();
 		await Promise.race([enough, holders.broken]);
 		holders.killAll();
@@ -59,10 +63,32 @@ test.for(["embedded", "postgres"] as const)(
 			expect(provider.isNewest(await storedWhenFree(store, label))).toBe(true);
 			expect((await store.credentials.find(label))!.state).not.toBe("dead");
 		}
-		expect({ reuses: provider.reuses, overlaps: provider.overlaps }).toEqual({ reuses: 0, overlaps: 0 });
+		const { reuses, overlaps, intrusions, refused } = provider;
+		expect({ reuses, overlaps, intrusions, refused }).toEqual({
+			...{ reuses: 0, overlaps: 0, intrusions: 0, refused: 0 },
+		});
 		expect(holders.killed).toBeGreaterThan(ROTATIONS / 20);
 	},
 );
+
+test("a second user of a login is noticed, whether it comes beside the first or the first comes back", async () => {
+	await using provider = await openOauthProvider();
+	const { access } = JSON.parse(String(provider.login("acme").get(AUTH_FILE))).acme;
+	const call = async (user: string) => {
+		const headers = { authorization: `Bearer ${access}` };
+		const body = JSON.stringify({ user });
+		await (await fetch(`${provider.baseUrl}/chat/completions`, { method: "POST", headers, body })).text();
+	};
+	for (const user of ["a", "a", "b"]) await call(user);
+	expect(provider.intrusions).toBe(0);
+	await call("a");
+	expect(provider.intrusions).toBe(1);
+	const both = Promise.withResolvers<void>();
+	let calls = 0;
+	provider.onModelCall = () => (++calls === 2 ? both.resolve() : both.promise);
+	await Promise.all([call("c"), call("d")]);
+	expect(provider.intrusions).toBe(2);
+});
 
 /** The processes that use the logins; one that was killed is replaced. */
 class Holders implements Disposable {

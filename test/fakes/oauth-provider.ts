@@ -11,6 +11,10 @@ interface Family {
 	isAlive: boolean;
 	/** Requests for its tokens that are being answered just now. */
 	asking: number;
+	/** Model calls that are being answered just now. */
+	calling: number;
+	/** Who has called models with it and said their name, the last one last. */
+	users: string[];
 }
 
 export interface OauthProvider extends AsyncDisposable {
@@ -28,6 +32,8 @@ export interface OauthProvider extends AsyncDisposable {
 	overlaps: number;
 	/** Model calls with tokens that are not good. */
 	refused: number;
+	/** Model calls of one user beside another's with the same login, or after another has had it. */
+	intrusions: number;
 	/** A new login, as `opencode auth login` would leave it. */
 	login(name: string): LoginFiles;
 	/** Whether this is the newest refresh token of a living login. */
@@ -71,9 +77,9 @@ export async function openOauthProvider(
 		const given = /^Bearer (.+)$/.exec(request.headers.authorization ?? "")?.[1];
 		const uses = (calls.get(given ?? "") ?? 0) + 1;
 		calls.set(given ?? "", uses);
-		const isGood =
-			uses <= callsPerToken &&
-			[...families.values()].some((family) => family.isAlive && family.access === given);
+		const family = [...families.values()].find((one) => one.isAlive && one.access === given);
+		const isGood = uses <= callsPerToken && family !== undefined;
+		if (family) noteUse(family, body, response);
 		await provider.onModelCall(isGood);
 		if (!isGood) {
 			provider.refused += 1;
@@ -90,6 +96,19 @@ export async function openOauthProvider(
 		response.writeHead(from.status, { "content-type": from.headers.get("content-type") ?? "text/plain" });
 		for await (const chunk of from.body ?? []) response.write(chunk);
 		response.end();
+	}
+
+	function noteUse(family: Family, body: string, response: ServerResponse): void {
+		const user = /"user":"([^"]+)"/.exec(body)?.[1];
+		if (user === undefined) return;
+		if (family.users.at(-1) !== user) {
+			if (family.calling > 0 || family.users.includes(user)) provider.intrusions += 1;
+			family.users.push(user);
+		}
+		family.calling += 1;
+		response.once("close", () => {
+			family.calling -= 1;
+		});
 	}
 
 	async function trade(body: string, asked: string, response: ServerResponse): Promise<void> {
@@ -125,12 +144,14 @@ export async function openOauthProvider(
 			reuses: 0,
 			overlaps: 0,
 			refused: 0,
+			intrusions: 0,
 			onRotation: () => {},
 			onModelCall: () => {},
 			instead: null,
 		},
 		login(name) {
-			const family = { refresh: token("refresh"), access: token("access"), isAlive: true, asking: 0 };
+			const fresh = { refresh: token("refresh"), access: token("access") };
+			const family: Family = { ...fresh, isAlive: true, asking: 0, calling: 0, users: [] };
 			families.set(family.refresh, family);
 			const { refresh, access } = family;
 			const entry = { type: "oauth", refresh, access, expires: Date.now() + lifetimeS * 1000 };
