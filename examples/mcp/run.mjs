@@ -61,7 +61,7 @@ async function cancelMidWay() {
 	await assert.rejects(cancelled, /seen enough/);
 	// A repeat with the same key starts nothing: it says which rollout that was.
 	const { rollout_id } = await call("start_rollout", task);
-	const result = await call("finalize_rollout", { rollout_id, wait_s: 5 });
+	const result = await call("finalize_rollout", { rollout_id, wait_s: 60 });
 	assert.equal(result.outcome, "aborted");
 	console.log("run_rollout: cancelled while the agent worked, and aborted");
 }

@@ -106,6 +106,7 @@ class Endpoint:
         dialect: str | None = None,
         logprobs_mode: str | None = None,
         weight_version: str | None = None,
+        continuity: str | None = None,
     ) -> Endpoint:
         """An entry of the server's catalog: ``vllm``, ``openai``, ``hf_router`` or ``scripted``."""
         given = {
@@ -115,6 +116,7 @@ class Endpoint:
             "dialect": dialect,
             "logprobsMode": logprobs_mode,
             "weightVersion": weight_version,
+            "continuity": continuity,
         }
         return cls({"type": "named", "name": name, **_without_none(given)})
 
@@ -128,14 +130,16 @@ class Endpoint:
         dialect: str | None = None,
         logprobs_mode: str | None = None,
         weight_version: str | None = None,
+        continuity: str | None = None,
     ) -> Endpoint:
         """
         Any OpenAI-compatible engine. ``logprobs_mode`` says what its logprobs are of (``raw_logprobs``,
         ``scaled_logprobs``, ``processed_logprobs``); without it the server finds out where that is possible.
         ``weight_version`` names the weights that it serves now, such as the trainer's step; what the engine says wins.
+        ``continuity="off"`` lets it render every prompt anew.
         """
         given = {"apiKey": api_key, "dialect": dialect, "logprobsMode": logprobs_mode}
-        given["weightVersion"] = weight_version
+        given |= {"weightVersion": weight_version, "continuity": continuity}
         return cls({"type": "url", "baseUrl": base_url, "model": model, **_without_none(given)})
 
     @classmethod

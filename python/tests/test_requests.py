@@ -31,8 +31,10 @@ class RequestTest(unittest.TestCase):
     def test_run_sends_what_was_said_and_gives_the_typed_result(self) -> None:
         result = self.client.run(
             TASK,
-            endpoint=Endpoint.url("http://127.0.0.1:9/v1", "m", api_key="k", logprobs_mode="processed_logprobs"),
-            sampling={"max_tokens_cap": 10, "temperature": 1.0},
+            endpoint=Endpoint.url(
+                "http://127.0.0.1:9/v1", "m", api_key="k", logprobs_mode="processed_logprobs", continuity="off"
+            ),
+            sampling={"max_tokens_cap": 10, "temperature": 1.0, "continuity": "auto", "keep_reasoning": True},
             labels={"run": "7"},
             max_attempts=3,
         )
@@ -40,8 +42,10 @@ class RequestTest(unittest.TestCase):
         headers, body = self.server.made("POST", "/rollouts")[0]
         self.assertEqual(headers["authorization"], "Bearer secret")
         url = {"type": "url", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}
-        self.assertEqual(body["endpoint"], {**url, "apiKey": "k", "logprobsMode": "processed_logprobs"})
-        self.assertEqual(body["sampling"], {"maxTokensCap": 10, "temperature": 1.0})
+        said = {"apiKey": "k", "logprobsMode": "processed_logprobs", "continuity": "off"}
+        self.assertEqual(body["endpoint"], {**url, **said})
+        sampling = {"maxTokensCap": 10, "temperature": 1.0, "continuity": "auto", "keepReasoning": True}
+        self.assertEqual(body["sampling"], sampling)
         self.assertEqual((body["labels"], body["maxAttempts"], body["n"]), ({"run": "7"}, 3, 1))
         self.assertEqual(body["task"], TASK.to_json())
 

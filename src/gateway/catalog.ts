@@ -1,7 +1,14 @@
+import type { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { isMetadataAddress } from "../model/addresses.ts";
 import type { Credential } from "../model/credential.ts";
-import { type DialectName, type Endpoint, type EndpointSpec, LogprobsMode } from "../model/endpoint.ts";
+import {
+	ContinuityChoice,
+	type DialectName,
+	type Endpoint,
+	type EndpointSpec,
+	LogprobsMode,
+} from "../model/endpoint.ts";
 import { nearest } from "../model/nearest.ts";
 
 const MAX_URL = 2048;
@@ -108,6 +115,7 @@ export function resolveCredential(spec: NamedSpec, { label, endpoint }: Credenti
 		apiKey: checkedKey(key, "the stored key")!,
 		dialect: spec.dialect ?? endpoint.dialect,
 		logprobsMode: spec.logprobsMode,
+		continuity: spec.continuity,
 		disableThinking: false,
 	};
 }
@@ -125,6 +133,7 @@ export function resolveEndpoint(spec: ResolvableSpec, env: Environment): Endpoin
 			dialect: spec.dialect,
 			logprobsMode: spec.logprobsMode,
 			weightVersion: spec.weightVersion,
+			continuity: spec.continuity,
 			disableThinking: false,
 		};
 	}
@@ -237,19 +246,25 @@ function resolveNamed(entry: Entry, spec: NamedSpec, env: Environment): Endpoint
 		model: present(spec.model) ?? present(env[entry.modelVariable]) ?? entry.defaultModel,
 		apiKey: chooseKey(entry, spec, env, baseUrl === serverUrl),
 		dialect: spec.dialect ?? entry.dialect,
-		...logprobsMode(spec, env),
+		logprobsMode: spec.logprobsMode ?? choice(entry, env, "VLLM_LOGPROBS_MODE", LogprobsMode),
 		weightVersion: spec.weightVersion,
+		continuity: spec.continuity ?? choice(entry, env, "VLLM_CONTINUITY", ContinuityChoice),
 		disableThinking: entry.disableThinking,
 	};
 }
 
-/** The flag an engine was started with is known to whoever started it. */
-function logprobsMode(spec: NamedSpec, env: Environment): Pick<Endpoint, "logprobsMode"> {
-	const said = spec.logprobsMode ?? (spec.name === "vllm" ? present(env.VLLM_LOGPROBS_MODE) : undefined);
-	if (said === undefined) return {};
-	const parsed = LogprobsMode.safeParse(said);
-	if (parsed.success) return { logprobsMode: parsed.data };
-	throw new UsageError(`VLLM_LOGPROBS_MODE must be ${LogprobsMode.options.join(" or ")}`, "bad_config");
+/** What an engine was started with, or is good for, is known to whoever started it. */
+function choice<T extends string>(
+	{ name }: Entry,
+	env: Environment,
+	variable: string,
+	known: z.ZodEnum<Record<T, T>>,
+): T | undefined {
+	const said = name === "vllm" ? present(env[variable]) : undefined;
+	if (said === undefined) return undefined;
+	const parsed = known.safeParse(said);
+	if (parsed.success) return parsed.data as T;
+	throw new UsageError(`${variable} must be ${known.options.join(" or ")}`, "bad_config");
 }
 
 /** The server's own key goes to the server's own URL and nowhere else. */

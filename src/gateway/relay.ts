@@ -156,10 +156,11 @@ function recovered({ tap, request }: Call): void {
 async function attempt(call: Call): Promise<() => void> {
 	const { request, tap, parts, draft, reply } = call;
 	const endpoint = await withKey(call);
+	const patched = await patchInTurn(call);
+	// Nobody else waits for the engine's renders.
+	const prompt = await tap.seam.open(draft, patched.body, parts);
 	// Only until the request is on its way: the answer takes as long as it takes.
 	using _turn = await parts.turns.take(request.bytes);
-	const patched: Patched = patchRequest(toPatchInput(call, request.body));
-	const prompt = await tap.seam.open(draft, patched.body, parts);
 	call.clippedByBudget = patched.clippedByBudget;
 	draft.dialect = parts.engine.dialect;
 	draft.body = patched.body;
@@ -180,6 +181,11 @@ async function attempt(call: Call): Promise<() => void> {
 		limits: parts.limits,
 		signal: call.flight.signal,
 	});
+}
+
+async function patchInTurn(call: Call): Promise<Patched> {
+	using _turn = await call.parts.turns.take(call.request.bytes);
+	return patchRequest(toPatchInput(call, call.request.body));
 }
 
 async function withKey(call: Call): Promise<Endpoint> {

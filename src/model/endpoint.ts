@@ -23,6 +23,10 @@ export const WeightVersion = z
 	.meta({ id: "WeightVersion" })
 	.describe("Which weights the endpoint serves; what the engine itself says wins");
 
+/** Whether sessions stay one chain of tokens where the engine allows it. */
+export const ContinuityChoice = z.enum(["auto", "off"]).meta({ id: "ContinuityChoice" });
+export type ContinuityChoice = z.infer<typeof ContinuityChoice>;
+
 /** Where a rollout's model calls should go, as the caller said it. Resolved where the rollout runs. */
 export const EndpointSpec = z
 	.discriminatedUnion("type", [
@@ -40,6 +44,7 @@ export const EndpointSpec = z
 			dialect: DialectName.optional(),
 			logprobsMode: LogprobsMode.optional(),
 			weightVersion: WeightVersion.optional(),
+			continuity: ContinuityChoice.optional().describe("For requests whose sampling says nothing of it"),
 		}),
 		z.strictObject({
 			type: z.literal("url"),
@@ -49,6 +54,7 @@ export const EndpointSpec = z
 			dialect: DialectName.default("auto"),
 			logprobsMode: LogprobsMode.optional(),
 			weightVersion: WeightVersion.optional(),
+			continuity: ContinuityChoice.optional().describe("For requests whose sampling says nothing of it"),
 		}),
 	])
 	.meta({ id: "EndpointSpec" });
@@ -79,5 +85,6 @@ export interface Endpoint {
 	dialect: DialectName;
 	logprobsMode?: LogprobsMode | undefined;
 	weightVersion?: string | undefined;
+	continuity?: ContinuityChoice | undefined;
 	disableThinking: boolean;
 }

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { ConversationTerms } from "./conversation.ts";
-import { EndpointSpec } from "./endpoint.ts";
+import { ContinuityChoice, EndpointSpec } from "./endpoint.ts";
 import { PermissionRule } from "./permission.ts";
 import { Task } from "./task.ts";
 
@@ -39,10 +39,9 @@ export const Sampling = z
 		frequencyPenalty: z.number().min(-2).max(2).optional(),
 		repetitionPenalty: z.number().gt(0).max(10).optional(),
 		seed: z.int().optional(),
-		continuity: z
-			.enum(["auto", "off"])
-			.optional()
-			.describe("auto, if absent: a session stays one chain of tokens where the engine allows it"),
+		continuity: ContinuityChoice.optional().describe(
+			"auto: a session stays one chain of tokens where the engine allows it. Absent: as the endpoint says, else auto",
+		),
 		keepReasoning: z
 			.boolean()
 			.optional()

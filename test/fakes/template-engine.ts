@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
 export type Json = Record<string, unknown>;
@@ -30,6 +30,10 @@ export interface TemplateEngine extends AsyncDisposable {
 	maxModelLength: number;
 	/** Answers wait for it. */
 	held: Promise<void> | null;
+	/** Renders wait for it. */
+	heldRenders: Promise<void> | null;
+	/** How often it still breaks with status 500, or in the middle of a streamed answer. */
+	breaks: number;
 	dialect: "vllm" | "sglang";
 }
 
@@ -89,6 +93,8 @@ export async function openTemplateEngine(): Promise<TemplateEngine> {
 		refuse: () => null,
 		maxModelLength: 40_000,
 		held: null,
+		heldRenders: null,
+		breaks: 0,
 		dialect: "vllm",
 		[Symbol.asyncDispose]: async () => {
 			server.close();
@@ -102,7 +108,9 @@ export async function openTemplateEngine(): Promise<TemplateEngine> {
 		const isRender = request.url === (engine.dialect === "vllm" ? "/tokenize" : "/v1/tokenize");
 		const answer = isRender ? render(engine, body) : complete(engine, body);
 		if (answer === null) return;
-		if (!isRender) await engine.held;
+		await (isRender ? engine.heldRenders : engine.held);
+		if (!isRender && body.stream === true && answer.status === 200)
+			return stream(engine, answer.body, response);
 		response.writeHead(answer.status, { "content-type": "application/json" });
 		response.end(JSON.stringify(answer.body));
 	});
@@ -138,6 +146,10 @@ function givenIds(engine: TemplateEngine, body: Json): number[] | undefined {
 
 function complete(engine: TemplateEngine, body: Json): { status: number; body: Json } {
 	engine.requests.push(body);
+	if (engine.breaks > 0 && body.stream !== true) {
+		engine.breaks -= 1;
+		return { status: 500, body: { error: { message: "the engine has died" } } };
+	}
 	const given = givenIds(engine, body);
 	if (given !== undefined && engine.ids === "refused")
 		return { status: 400, body: { error: { message: "kv_transfer_params: extra fields not permitted" } } };
@@ -174,6 +186,55 @@ function complete(engine: TemplateEngine, body: Json): { status: number; body: J
 			usage: { prompt_tokens: prompt.length, completion_tokens: ids.length },
 		},
 	};
+}
+
+/** As vLLM streams: the prompt's ids with the first chunk, then two pieces, then the end. */
+function stream(engine: TemplateEngine, whole: Json, response: ServerResponse): void {
+	const { choices, usage, prompt_token_ids: prompt, ...head } = whole as Json & { choices: Json[] };
+	const {
+		message,
+		token_ids: ids,
+		logprobs,
+		finish_reason: finish,
+	} = choices[0] as Json & {
+		message: Message;
+		token_ids: number[];
+		logprobs: { content: Json[] };
+	};
+	const { content, tool_calls: calls } = message;
+	const cut = Math.ceil(ids.length / 2);
+	const say = (choice: Json | null, more: Json = {}) => {
+		const chunk = {
+			...head,
+			object: "chat.completion.chunk",
+			choices: choice === null ? [] : [choice],
+			...more,
+		};
+		response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+	};
+	const piece = (delta: Json, from: number, to?: number) =>
+		say({
+			index: 0,
+			delta,
+			token_ids: ids.slice(from, to),
+			logprobs: { content: logprobs.content.slice(from, to) },
+			finish_reason: null,
+		});
+	response.writeHead(200, { "content-type": "text/event-stream" });
+	say(
+		{ index: 0, delta: { role: "assistant", content: "" }, finish_reason: null },
+		{ prompt_token_ids: prompt },
+	);
+	piece({ content }, 0, cut);
+	if (engine.breaks > 0) {
+		engine.breaks -= 1;
+		setImmediate(() => response.destroy());
+		return;
+	}
+	piece(calls ? { tool_calls: calls.map((call, index) => ({ index, ...call })) } : {}, cut);
+	say({ index: 0, delta: {}, finish_reason: finish });
+	say(null, { usage });
+	response.end("data: [DONE]\n\n");
 }
 
 function inVllm(choice: Json, prompt: number[], ids: number[]): Json {

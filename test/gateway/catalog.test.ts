@@ -38,6 +38,18 @@ describe("every field is the caller's, else the environment's, else the default"
 			{ baseUrl: "http://mine/v1", model: "m", apiKey: "k", dialect: "sglang" },
 		],
 		[
+			"vllm's continuity from the environment",
+			named("vllm"),
+			{ VLLM_URL: "http://gpu:8000", VLLM_CONTINUITY: "off" },
+			{ continuity: "off" },
+		],
+		[
+			"the caller's word on continuity goes first",
+			named("vllm", { continuity: "auto" }),
+			{ VLLM_URL: "http://gpu:8000", VLLM_CONTINUITY: "off" },
+			{ continuity: "auto" },
+		],
+		[
 			"openai defaults",
 			named("openai"),
 			{ OPENAI_API_KEY: "sk-1" },

@@ -5,13 +5,19 @@ function delivered(index: number, tail: number[] | number, parent: Delivered | n
 	const ids = Int32Array.from(typeof tail === "number" ? Array.from({ length: tail }, () => index) : tail);
 	return {
 		index,
-		conversation: { messages: [], terms: "t" },
+		messages: 0,
+		history: "",
+		terms: "t",
 		reply: { role: "assistant", content: "ok" },
+		bytes: 0,
 		isCut: false,
 		hasReasoned: false,
-		parent,
-		tail: ids,
-		length: (parent?.length ?? 0) + ids.length,
+		line: {
+			before: parent?.line ?? null,
+			tail: ids,
+			length: (parent?.line.length ?? 0) + ids.length,
+			users: 0,
+		},
 	};
 }
 
@@ -20,14 +26,14 @@ const request = [
 	{ role: "user", content: "go" },
 ];
 const found = (memory: Memory, session: string) =>
-	memory.find(session, { messages: [], terms: "t" }, request)?.call.index;
+	memory.find(session, { histories: [""], terms: "t" }, request)?.call.index;
 
 test("a call has all tokens of its line, each kept once", () => {
 	const first = delivered(0, [1, 2, 3]);
 	const second = delivered(1, [4, 5], first);
 	const branch = delivered(2, [6], first);
-	expect(idsOf(delivered(3, [7], second))).toEqual([1, 2, 3, 4, 5, 7]);
-	expect(idsOf(branch)).toEqual([1, 2, 3, 6]);
+	expect(idsOf(delivered(3, [7], second).line)).toEqual([1, 2, 3, 4, 5, 7]);
+	expect(idsOf(branch.line)).toEqual([1, 2, 3, 6]);
 });
 
 test("the session that rested longest is forgotten first, by count and by size; it is still known to have spoken", () => {
@@ -61,10 +67,27 @@ test("a session of any number of calls holds their tokens once, and counts them 
 		memory.add("ses_1", last);
 	}
 	expect(memory.has("ses_1")).toBe(true);
-	expect(idsOf(last!)).toHaveLength(3_000_000);
+	expect(idsOf(last!.line)).toHaveLength(3_000_000);
 	memory.add("ses_2", delivered(300, 1_500_000));
 	// All of the first is gone, so there is room again for as much.
 	expect(memory.has("ses_1")).toBe(false);
 	memory.add("ses_3", delivered(301, 2_000_000));
 	expect(memory.has("ses_2")).toBe(true);
+});
+
+test("what nothing remembered builds on is forgotten with its call, and its room is free again", () => {
+	const memory = new Memory();
+	const first = delivered(0, 1_000_000);
+	memory.add("ses_1", first);
+	// Branches that nobody goes on from: 64 are remembered, the rest makes room.
+	for (let index = 1; index <= 200; index += 1) memory.add("ses_1", delivered(index, 40_000, first));
+	expect(memory.has("ses_1")).toBe(true);
+	expect(found(memory, "ses_1")).toBe(200);
+});
+
+test("replies count as well as tokens", () => {
+	const memory = new Memory();
+	memory.add("ses_1", { ...delivered(0, 10), bytes: 9_000_000 });
+	memory.add("ses_2", { ...delivered(1, 10), bytes: 9_000_000 });
+	expect([memory.has("ses_1"), memory.has("ses_2")]).toEqual([false, true]);
 });

@@ -17,7 +17,7 @@ import {
 
 let station: Awaited<ReturnType<typeof openStitching>>;
 let engine: TemplateEngine;
-const openAgent = (sampling: Json = {}) => station.openAgent(sampling);
+const openAgent: typeof station.openAgent = (...given) => station.openAgent(...given);
 beforeEach(async () => {
 	station = await openStitching();
 	engine = station.engine;
@@ -243,33 +243,142 @@ test("a box cannot send ids of its own", async () => {
 		expect(engine.requests[0]).not.toHaveProperty(field);
 });
 
+/** What a turn of a random conversation may be; each has to occur. */
+const TURNS = [
+	"a call",
+	"text and a call",
+	"two calls",
+	"a call that the agent rewrites",
+	"a cut answer",
+] as const;
+
 test("over random conversations every stitched prompt starts with all before it, and there is one sample", async () => {
-	let seed = 42;
-	const random = (below: number) => {
-		seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
-		return seed % below;
-	};
+	const random = mulberry32(42);
 	const words = ["ls", "é ü", '"quoted"', "a\\nb", "{}", "🙂", "<tag>", "  blanks  "];
-	for (let round = 0; round < 25; round += 1) {
+	const word = () => words[random(words.length)]!;
+	const blanks = (of: string) => of.repeat(random(3));
+	const seen = { turns: new Set<string>(), words: new Set<string>(), hows: new Set<string>() };
+	for (let round = 0; round < 40; round += 1) {
 		await using agent = openAgent();
 		const messages = [SYSTEM, ASK];
 		const turns = 2 + random(5);
 		for (let turn = 0; turn < turns; turn += 1) {
-			const id = `c${round}_${turn}`;
-			const args = JSON.stringify({ command: words[random(words.length)] }, null, random(3));
-			const text = random(2) === 0 ? "" : `${words[random(words.length)]}${"\n".repeat(random(3))}`;
-			engine.next.push({
-				raw: `${text}${"\n".repeat(random(3))}<|call|>{"name": "bash",${" ".repeat(random(3))}"arguments": ${args}}<|im_end|>`,
-				message: { role: "assistant", content: text, tool_calls: [call(id, args)] },
+			const kind = TURNS[random(TURNS.length)]!;
+			seen.turns.add(kind);
+			const calls = Array.from({ length: kind === "two calls" ? 2 : 1 }, (_, at) => {
+				const said = word();
+				seen.words.add(said);
+				const args = JSON.stringify({ command: said, [word()]: random(9) }, null, random(3));
+				return { id: `c${round}_${turn}_${at}`, args };
 			});
-			messages.push(kept(await agent.send(messages)), result(id, words[random(words.length)]));
+			const text = kind === "text and a call" || kind === "a cut answer" ? `${word()}x${blanks("\n")}` : "";
+			if (kind === "a cut answer") {
+				engine.next.push({ raw: text, message: { role: "assistant", content: text }, finish: "length" });
+				messages.push(kept(await agent.send(messages)), { role: "user", content: word() });
+				continue;
+			}
+			engine.next.push({
+				raw: `${text}${blanks("\n")}${calls.map(({ args }) => `<|call|>{"name": "bash",${blanks(" ")}"arguments": ${args}}`).join("\n")}<|im_end|>`,
+				message: {
+					role: "assistant",
+					content: text,
+					tool_calls: calls.map(({ id, args }) => call(id, args)),
+				},
+			});
+			const reply = kept(await agent.send(messages));
+			if (kind === "a call that the agent rewrites")
+				reply.tool_calls = [call(calls[0]!.id, JSON.stringify({ tool: "bash", error: word() }), "invalid")];
+			messages.push(reply, ...calls.map(({ id }) => result(id, word())));
 		}
 		engine.next.push(done);
 		await agent.send(messages);
-		expect(agent.calls.slice(1).map((each) => each.continuity?.stitched)).toEqual(Array(turns).fill(true));
+		const later = agent.calls.slice(1).map((each) => each.continuity!);
+		expect(later.map(({ stitched }) => stitched)).toEqual(Array(turns).fill(true));
+		for (const each of later) if (each.stitched) seen.hows.add(each.how);
 		expectChains(agent.calls);
 		expect(samplesOf(agent.calls)).toHaveLength(1);
 	}
+	expect([...seen.turns].sort()).toEqual([...TURNS].sort());
+	expect([...seen.words].sort()).toEqual([...words].sort());
+	expect([...seen.hows].sort()).toEqual(["exact", "respelled", "rewritten"]);
+});
+
+test("an engine that breaks on a prompt as ids gets the plain one, and after the second time no ids in this rollout", async () => {
+	await using agent = openAgent();
+	const broke = { stitched: false, why: "the engine broke on a prompt as ids" };
+	engine.next = [oddCall("c1"), oddCall("c2"), oddCall("c3"), done];
+	const messages = [SYSTEM, ASK, kept(await agent.send([SYSTEM, ASK])), result("c1")];
+	for (const [id, breaks] of [["c2", 1] as const, ["c3", 1] as const, ["c4", 0] as const]) {
+		engine.breaks = breaks;
+		messages.push(kept(await agent.send(messages)), result(id));
+		expect(agent.calls.at(-1)!.continuity).toEqual(broke);
+	}
+	const hasIds = engine.requests.map((request) => "kv_transfer_params" in request);
+	expect(hasIds).toEqual([false, true, false, true, false, false]);
+	await using other = openAgent();
+	engine.next = [oddCall("d1"), done];
+	const reply = await other.send([SYSTEM, ASK]);
+	await other.send([SYSTEM, ASK, kept(reply), result("d1")]);
+	expect(other.calls[1]!.continuity).toMatchObject({ stitched: true });
+});
+
+test("a stitched call that has begun to speak is not sent again", async () => {
+	await using agent = openAgent();
+	engine.next = [oddCall("c1"), { ...done }, done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	const history = [SYSTEM, ASK, kept(reply), result("c1")];
+	engine.breaks = 1;
+	const response = await agent.post(history, { stream: true });
+	await expect(response.text()).rejects.toThrow();
+	expect(engine.requests.filter((request) => "kv_transfer_params" in request)).toHaveLength(1);
+	expect(engine.requests).toHaveLength(2);
+	// The agent asks again by itself, and the ids stand as before: they were not what broke it.
+	expect(await (await agent.post(history, { stream: true })).text()).toContain("Done.");
+	expect(agent.calls.at(-1)!.continuity).toMatchObject({ stitched: true, parent: 0 });
+	expectChains(agent.calls);
+});
+
+test("a render that hangs holds up no other large call", async () => {
+	await using agent = openAgent();
+	await using other = openAgent();
+	const large = { role: "user", content: "x".repeat(20_000) };
+	const padded = { metadata: { padding: "y".repeat(600_000) } };
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, large], padded);
+	const release = Promise.withResolvers<void>();
+	await expect.poll(() => engine.renders.length).toBeGreaterThan(0);
+	engine.heldRenders = release.promise;
+	const before = engine.renders.length;
+	const waiting = agent.send([SYSTEM, large, kept(reply), result("c1")], padded);
+	await expect.poll(() => engine.renders.length).toBeGreaterThan(before);
+	// The other one's answer comes while the first still waits for its renders.
+	engine.next.unshift(done);
+	await other.send([SYSTEM, large], padded);
+	expect(agent.calls).toHaveLength(1);
+	release.resolve();
+	await waiting;
+	expect(agent.calls[1]!.continuity).toMatchObject({ stitched: true });
+});
+
+test.each([
+	["off for its endpoint", {}, false],
+	["off for its endpoint, and asked for", { continuity: "auto" }, true],
+])("continuity %s", async (_title, sampling, isStitched) => {
+	await using agent = openAgent(sampling, { endpoint: { continuity: "off" } });
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(agent.calls[1]!.continuity?.stitched ?? false).toBe(isStitched);
+	expect(engine.renders.length > 0).toBe(isStitched);
+});
+
+test("without capture nothing is stitched", async () => {
+	await using agent = openAgent({}, { captures: false });
+	engine.next = [oddCall("c1"), done];
+	const reply = await agent.send([SYSTEM, ASK]);
+	await agent.send([SYSTEM, ASK, kept(reply), result("c1")]);
+	expect(engine.renders).toHaveLength(0);
+	expect(engine.requests.some((request) => "kv_transfer_params" in request)).toBe(false);
 });
 
 test("a message stands for a reply by its words and the ids of its calls, whatever their spelling", () => {
@@ -287,3 +396,14 @@ test("a message stands for a reply by its words and the ids of its calls, whatev
 	expect(like("Hi")).toBeNull();
 	expect(standsFor(reply, { role: "user", content: "Hi" })).toBeNull();
 });
+
+/** A small generator whose every bit is good. */
+function mulberry32(seed: number): (below: number) => number {
+	let state = seed;
+	return (below) => {
+		state = (state + 0x6d2b79f5) | 0;
+		let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+		mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+		return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
+	};
+}

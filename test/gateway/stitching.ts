@@ -2,6 +2,7 @@ import { expect } from "vitest";
 import { SampleBuilder } from "../../src/export/samples.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import type { ModelCall } from "../../src/model/call.ts";
+import type { Endpoint } from "../../src/model/endpoint.ts";
 import { Sampling } from "../../src/model/request.ts";
 import { Budget } from "../../src/model/task.ts";
 import {
@@ -30,7 +31,8 @@ export async function openStitching() {
 	const engine = await openTemplateEngine();
 	return {
 		engine,
-		openAgent: (sampling: Json = {}) => openAgent(gateway, url, engine, sampling),
+		openAgent: (sampling: Json = {}, { captures = true, endpoint = {} as Partial<Endpoint> } = {}) =>
+			openAgent(gateway, url, engine, sampling, captures, endpoint),
 		async [Symbol.asyncDispose]() {
 			await engine[Symbol.asyncDispose]();
 			await gateway[Symbol.asyncDispose]();
@@ -44,6 +46,8 @@ function openAgent(
 	url: string,
 	engine: TemplateEngine,
 	sampling: Json,
+	captures: boolean,
+	endpoint: Partial<Endpoint>,
 ) {
 	const calls: ModelCall[] = [];
 	const tap = gateway.openTap({
@@ -57,27 +61,32 @@ function openAgent(
 			model: "m",
 			dialect: engine.dialect,
 			disableThinking: false,
+			...endpoint,
 		},
 		sampling: Sampling.parse(sampling),
 		budget: Budget.parse({}),
-		sink: { write: async (call) => void calls.push(call) },
+		...(captures ? { sink: { write: async (call) => void calls.push(call) } } : {}),
 	});
+	const post = (messages: Message[], extra: Json = {}, sender: Sender = {}) => {
+		const { session = "ses_1", parent, agent, signal } = sender;
+		return fetch(`${url}/chat/completions`, {
+			method: "POST",
+			headers: {
+				authorization: `Bearer ${tap.key}`,
+				"content-type": "application/json",
+				"x-session-id": session,
+				...(parent === undefined ? {} : { "x-parent-session-id": parent }),
+				...(agent === undefined ? {} : { "x-paddock-agent": agent }),
+			},
+			signal: signal ?? null,
+			body: JSON.stringify({ model: "m", messages, tools: TOOLS, ...extra }),
+		});
+	};
 	return {
 		calls,
+		post,
 		async send(messages: Message[], extra: Json = {}, sender: Sender = {}): Promise<Message> {
-			const { session = "ses_1", parent, agent, signal } = sender;
-			const response = await fetch(`${url}/chat/completions`, {
-				method: "POST",
-				headers: {
-					authorization: `Bearer ${tap.key}`,
-					"content-type": "application/json",
-					"x-session-id": session,
-					...(parent === undefined ? {} : { "x-parent-session-id": parent }),
-					...(agent === undefined ? {} : { "x-paddock-agent": agent }),
-				},
-				signal: signal ?? null,
-				body: JSON.stringify({ model: "m", messages, tools: TOOLS, ...extra }),
-			});
+			const response = await post(messages, extra, sender);
 			const body = (await response.json()) as { choices?: { message: Message }[] };
 			if (body.choices === undefined) throw new Error(JSON.stringify(body));
 			return body.choices[0]!.message;

@@ -63,6 +63,8 @@ describe("the first spelling", () => {
 			max_tokens_cap: 0,
 			top_logprobs: 0,
 			temperature: 0.7,
+			continuity: "off",
+			keep_reasoning: true,
 			logprobs_mode: "processed_logprobs",
 			agent_timeout_s: 2.5,
 			template: "tpl",
@@ -78,7 +80,7 @@ describe("the first spelling", () => {
 			dialect: "auto",
 			logprobsMode: "processed_logprobs",
 		});
-		expect(request.sampling.temperature).toBe(0.7);
+		expect(request.sampling).toMatchObject({ temperature: 0.7, continuity: "off", keepReasoning: true });
 		expect(request).toMatchObject({
 			sandbox: "docker",
 			mode: "black_box",

@@ -1,12 +1,10 @@
 import { UsageError } from "../../errors.ts";
 import { ENDPOINT_NAMES } from "../../gateway/catalog.ts";
-import { type EndpointSpec, LogprobsMode } from "../../model/endpoint.ts";
+import { ContinuityChoice, type EndpointSpec, LogprobsMode } from "../../model/endpoint.ts";
 import { Sampling } from "../../model/request.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
 import type { Arguments, Option } from "../command.ts";
 import { didYouMean } from "../suggest.ts";
-
-const CONTINUITIES = ["auto", "off"] as const;
 
 /** The options that say which model answers. */
 export const MODEL_OPTIONS: Record<string, Option> = {
@@ -27,9 +25,10 @@ export const MODEL_OPTIONS: Record<string, Option> = {
 	"top-logprobs": { value: "<n>", help: "keep the n most likely alternatives to each token (default 0)" },
 	continuity: {
 		value: "<auto|off>",
-		choices: CONTINUITIES,
+		choices: ContinuityChoice.options,
 		help: "off: let the engine render every prompt anew (default auto)",
 	},
+	"keep-reasoning": { help: "go on from a thinking reply also after a person's words" },
 	"logprobs-mode": {
 		value: "<mode>",
 		choices: LogprobsMode.options,
@@ -92,11 +91,12 @@ export function toEndpointSpec(
 /** What was said of the sampling; the rest is neutral. */
 export function toSampling(args: Arguments): Sampling {
 	const text = args.text("temperature");
-	const continuity = args.choice("continuity", CONTINUITIES);
+	const continuity = args.choice("continuity", ContinuityChoice.options);
+	const keepReasoning = args.has("keep-reasoning") || undefined;
 	const topLogprobs = args.whole("top-logprobs", { least: 0, most: 20 });
-	if (text === undefined) return Sampling.parse({ continuity, topLogprobs });
+	if (text === undefined) return Sampling.parse({ continuity, keepReasoning, topLogprobs });
 	const temperature = text.trim() === "" ? Number.NaN : Number(text);
-	const parsed = Sampling.safeParse({ temperature, continuity, topLogprobs });
+	const parsed = Sampling.safeParse({ temperature, continuity, keepReasoning, topLogprobs });
 	if (parsed.success) return parsed.data;
 	throw new UsageError(`--temperature wants a number from 0 to 10, not "${text}".`, "bad_option");
 }

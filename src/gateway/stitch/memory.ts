@@ -1,20 +1,32 @@
 import type { JsonObject } from "../protocols/protocol.ts";
 import { type Conversation, isContinuation, type Likeness, standsFor } from "./recognise.ts";
 
-/** A call that the agent got whole. What came before it is its parent's: prefixes are kept once. */
+/** The tokens up to the end of a call. What came before is another line's: prefixes are kept once. */
+export interface Line {
+	before: Line | null;
+	/** Prompt and completion, without what the line before has. */
+	tail: Int32Array;
+	/** Of prompt and completion. */
+	length: number;
+	/** Remembered calls that end here, and lines that go on from here. */
+	users: number;
+}
+
+/** A call that the agent got whole. */
 export interface Delivered {
 	index: number;
-	conversation: Conversation;
+	/** How many messages it was asked, and the digest of them all. */
+	messages: number;
+	history: string;
+	terms: string;
 	reply: JsonObject;
 	/** It may have been stopped in the middle of its turn: at the token limit, or at a stop string. */
 	isCut: boolean;
 	/** It, or a call it goes on from, thought aloud. */
 	hasReasoned: boolean;
-	parent: Delivered | null;
-	/** Prompt and completion, without what the parent has. */
-	tail: Int32Array;
-	/** Of prompt and completion. */
-	length: number;
+	line: Line;
+	/** Of its reply. */
+	bytes: number;
 }
 
 export interface Parent {
@@ -28,26 +40,26 @@ const MAX_CALLS_OF_SESSION = 64;
 /** An agent may start any number of sub-agents; those that rested longest are forgotten first. */
 const MAX_SESSIONS = 32;
 const MAX_NAMES = 1_000;
-/** 16 MB for a rollout, whatever its length. */
-const MAX_IDS = 4_000_000;
+/** For a rollout, whatever its length. */
+const MAX_BYTES = 16_000_000;
 
 /** The calls of one rollout that a later one may go on from. */
 export class Memory {
 	/** The one that spoke last comes last. */
 	readonly #sessions = new Map<string, Delivered[]>();
 	readonly #names = new Set<string>();
-	#ids = 0;
+	#bytes = 0;
 
 	add(session: string, call: Delivered): void {
 		const calls = this.#sessions.get(session) ?? [];
 		this.#sessions.delete(session);
 		this.#sessions.set(session, calls);
 		calls.push(call);
-		this.#ids += call.tail.length;
-		// Its tokens stay: what came later builds on them.
-		if (calls.length > MAX_CALLS_OF_SESSION) calls.shift();
+		this.#bytes += call.bytes;
+		this.#keep(call.line);
+		if (calls.length > MAX_CALLS_OF_SESSION) this.#forget(calls.shift()!);
 		if (this.#names.size < MAX_NAMES) this.#names.add(session);
-		while (this.#ids > MAX_IDS || this.#sessions.size > MAX_SESSIONS) this.#forgetOne();
+		while (this.#bytes > MAX_BYTES || this.#sessions.size > MAX_SESSIONS) this.#forgetSession();
 	}
 
 	has(session: string): boolean {
@@ -63,34 +75,45 @@ export class Memory {
 	find(session: string, conversation: Conversation, messages: readonly unknown[]): Parent | null {
 		let best: Parent | null = null;
 		for (const call of this.#sessions.get(session) ?? []) {
-			const { messages: before, terms } = call.conversation;
-			const from = before.length + 1;
-			if (terms !== conversation.terms || messages.length <= from || (best !== null && best.from > from))
+			const from = call.messages + 1;
+			if (call.terms !== conversation.terms || messages.length <= from || (best !== null && best.from > from))
 				continue;
-			if (!before.every((digest, index) => digest === conversation.messages[index])) continue;
-			const how = standsFor(call.reply, messages[before.length]);
+			if (call.history !== conversation.histories[call.messages]) continue;
+			const how = standsFor(call.reply, messages[call.messages]);
 			if (how !== null && isContinuation(messages.slice(from))) best = { call, how, from };
 		}
 		return best;
 	}
 
 	/** A session that long goes on without us: its next call starts anew. */
-	#forgetOne(): void {
+	#forgetSession(): void {
 		const [session, calls] = this.#sessions.entries().next().value!;
 		this.#sessions.delete(session);
-		const tails = new Set<Int32Array>();
-		for (const call of calls)
-			for (let at: Delivered | null = call; at !== null && !tails.has(at.tail); at = at.parent)
-				tails.add(at.tail);
-		for (const tail of tails) this.#ids -= tail.length;
+		for (const call of calls) this.#forget(call);
+	}
+
+	#forget(call: Delivered): void {
+		this.#bytes -= call.bytes;
+		this.#drop(call.line);
+	}
+
+	#keep(line: Line): void {
+		for (let at: Line | null = line; at !== null && at.users++ === 0; at = at.before)
+			this.#bytes += at.tail.byteLength;
+	}
+
+	/** Tokens stay for as long as something that is remembered builds on them. */
+	#drop(line: Line): void {
+		for (let at: Line | null = line; at !== null && --at.users === 0; at = at.before)
+			this.#bytes -= at.tail.byteLength;
 	}
 }
 
-/** All that the model has seen and said up to the end of this call. */
-export function idsOf(call: Delivered): number[] {
-	const ids = new Int32Array(call.length);
-	let end = call.length;
-	for (let at: Delivered | null = call; at !== null; at = at.parent) {
+/** All that the model has seen and said up to the end of this line. */
+export function idsOf(line: Line): number[] {
+	const ids = new Int32Array(line.length);
+	let end = line.length;
+	for (let at: Line | null = line; at !== null; at = at.before) {
 		end -= at.tail.length;
 		ids.set(at.tail, end);
 	}

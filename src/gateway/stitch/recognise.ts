@@ -4,16 +4,19 @@ import { isObject, type JsonObject, toArray, toText } from "../protocols/protoco
 /** How the agent's message stands for what the model said. */
 export type Likeness = "exact" | "respelled" | "rewritten";
 
-/** A conversation as far as it can be compared: one digest for each message, one for tools and template settings. */
+/** A conversation as far as it can be compared. */
 export interface Conversation {
-	messages: string[];
+	/** At n the digest of the first n messages. */
+	histories: string[];
 	/** A history can be the same while the tools are not, and the prompt begins with the tools. */
 	terms: string;
 }
 
 export function toConversation(body: JsonObject): Conversation {
+	const histories = [""];
+	for (const message of toArray(body.messages)) histories.push(digest([histories.at(-1), message]));
 	return {
-		messages: toArray(body.messages).map(digest),
+		histories,
 		terms: digest([body.tools ?? null, body.chat_template_kwargs ?? null]),
 	};
 }

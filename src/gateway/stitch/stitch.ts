@@ -14,12 +14,19 @@ interface Parts {
 	engine: Engine;
 }
 
+/** An engine may break once by chance; who breaks again is left alone for the rest of the rollout. */
+const MAX_BROKE = 2;
+const BROKE = "the engine broke on a prompt as ids";
+
 /** Where the relay and the stitcher meet: opened before a call goes out, closed when its answer is whole. */
 export class Seam {
 	readonly #options: TapOptions;
 	readonly #stitcher = new Stitcher();
 	readonly #sent = new WeakMap<CallDraft, Stitched>();
 	readonly #plain = new WeakSet<CallDraft>();
+	readonly #refused = new WeakSet<CallDraft>();
+	/** Prompts as ids of this rollout on which the engine broke. */
+	#broke = 0;
 	#renderer: Renderer | null = null;
 
 	constructor(options: TapOptions) {
@@ -35,7 +42,9 @@ export class Seam {
 		const stitched =
 			parts.engine.dishonoured >= MAX_DISHONOURED
 				? "the engine does not use prompts that it is sent as ids"
-				: await this.#stitcher.prepare(sessionOf(draft), body, renderer, keepReasoning);
+				: this.#broke >= MAX_BROKE
+					? BROKE
+					: await this.#stitcher.prepare(sessionOf(draft), body, renderer, keepReasoning);
 		if (typeof stitched === "string") {
 			draft.continuity = { stitched: false, why: stitched };
 			return null;
@@ -46,12 +55,19 @@ export class Seam {
 		return DIALECTS[parts.engine.dialect].toPrompt!(ids);
 	}
 
-	/** A refusal of a prompt as ids: the plain request may fare better. False when that was not it. */
-	giveUp(draft: CallDraft, fault: UpstreamFault): boolean {
-		if (!this.#sent.has(draft) || fault.code !== "provider_rejected") return false;
+	/**
+	 * A refusal of a prompt as ids: the plain request may fare better, and goes out at once (true). An engine that broke or hung on one
+	 * gets the plain request when it is tried again. Being away or busy says nothing about ids.
+	 */
+	giveUp(draft: CallDraft, { code, status }: UpstreamFault): boolean {
+		if (!this.#sent.has(draft)) return false;
+		const isRefused = code === "provider_rejected";
+		if (!isRefused && status !== 500 && code !== "provider_hang") return false;
 		this.#plain.add(draft);
-		draft.continuity = { stitched: false, why: "the engine refused a prompt as ids" };
-		return true;
+		if (isRefused) this.#refused.add(draft);
+		else this.#broke += 1;
+		draft.continuity = { stitched: false, why: isRefused ? "the engine refused a prompt as ids" : BROKE };
+		return isRefused;
 	}
 
 	/** The ids that the engine says it used are the proof. What the agent got whole can be gone on from. */
@@ -61,7 +77,7 @@ export class Seam {
 		if (answer === null || renderer === null) return;
 		const { promptIds, ids: completionIds } = answer.tokens;
 		// Only now is it the ids that were refused: an agent's odd request is refused in either form, and must not speak for others.
-		if (this.#plain.has(draft)) parts.engine.dishonoured += 1;
+		if (this.#refused.has(draft)) parts.engine.dishonoured += 1;
 		const sent = this.#sent.get(draft);
 		const isHonoured = sent !== undefined && isSame(sent.ids, promptIds);
 		if (sent !== undefined && !isHonoured) {
@@ -80,11 +96,12 @@ export class Seam {
 	#rendererFor(draft: CallDraft, body: JsonObject, { dispatcher, engine }: Parts): Renderer | null {
 		const dialect = DIALECTS[engine.dialect];
 		const { purpose } = draft.origin;
-		if (this.#options.sampling.continuity === "off" || !draft.captures || !draft.protocol.carriesTokens)
-			return null;
+		const { sampling, endpoint } = this.#options;
+		const choice = sampling.continuity ?? endpoint.continuity;
+		if (choice === "off" || !draft.captures || !draft.protocol.carriesTokens) return null;
 		if (dialect.toPrompt === null || (purpose !== "main" && purpose !== "subagent")) return null;
 		if (toArray(body.tools).length === 0) return null;
-		this.#renderer ??= new Renderer(this.#options.endpoint, dialect, dispatcher);
+		this.#renderer ??= new Renderer(endpoint, dialect, dispatcher);
 		return this.#renderer;
 	}
 }

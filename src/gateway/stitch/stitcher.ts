@@ -58,7 +58,7 @@ export class Stitcher {
 		try {
 			const doubt = await renderer.doubt();
 			if (doubt !== null) return doubt;
-			const before = idsOf(parent.call);
+			const before = idsOf(parent.call.line);
 			const added = await behind(parent.call, body, parent.from, before.at(-1)!, renderer);
 			const ids = before.concat(added);
 			if (ids.length >= renderer.maxModelLength) return "the prompt fills the model's context";
@@ -73,16 +73,19 @@ export class Stitcher {
 		const { promptIds, completionIds, body, reply, parent, finishReason } = answered;
 		if (promptIds.length === 0 || completionIds.length === 0) return;
 		if (parent === null) renderer.calibrate(body, promptIds);
-		const known = parent?.length ?? 0;
+		const before = parent?.line ?? null;
+		const tail = Int32Array.from([...promptIds.slice(before?.length ?? 0), ...completionIds]);
+		const { histories, terms } = toConversation(body);
 		this.#memory.add(session, {
 			index: answered.index,
-			conversation: toConversation(body),
+			messages: histories.length - 1,
+			history: histories.at(-1)!,
+			terms,
 			reply,
+			bytes: JSON.stringify(reply).length,
 			isCut: finishReason === "length" || hasStops(body),
 			hasReasoned: thoughtOf(reply) !== "" || (parent?.hasReasoned ?? false),
-			parent,
-			tail: Int32Array.from([...promptIds.slice(known), ...completionIds]),
-			length: promptIds.length + completionIds.length,
+			line: { before, tail, length: promptIds.length + completionIds.length, users: 0 },
 		});
 	}
 }
