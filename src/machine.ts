@@ -9,6 +9,7 @@ import { messageOf } from "./errors.ts";
 import { openGateway } from "./gateway/agent-side/server.ts";
 import type { GatewayLimits } from "./gateway/limits.ts";
 import type { GatewayLog } from "./gateway/log.ts";
+import { Reach } from "./gateway/upstream/reach.ts";
 import type { ServedWeights } from "./gateway/weights.ts";
 import type { Live } from "./live/live.ts";
 import { RolloutRequest } from "./model/request.ts";
@@ -95,6 +96,7 @@ export function openMachine(options: MachineOptions): Machine {
 				policies,
 				refresher: options.refresher,
 				boxes,
+				reach: new Reach(),
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				turnSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				maxTraceBytes: config.maxTraceMb * 1024 * 1024,

@@ -78,6 +78,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
 			"agent/agent.ts",
 			"gateway/catalog.ts",
 			"gateway/engines/examine.ts",
+			"gateway/upstream/reach.ts",
 			"host/binary.ts",
 			"sandbox/sandbox.ts",
 			"sandbox/e2b/template.ts",

@@ -52,7 +52,7 @@ which can be limited and revoked, and every call is captured. The endpoint's key
 	options: {
 		endpoint: {
 			value: "<name>",
-			help: "vllm, openai, hf_router, or a stored key: cred:<label>, pool:<name>",
+			help: "vllm, openai, hf_router, or a stored key: cred:<label>",
 		},
 		"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 		"api-key-env": { value: "<variable>", help: "the environment variable that holds the endpoint's key" },

@@ -1,6 +1,7 @@
 import type { Agent } from "../agent/agent.ts";
 import type { Refresher } from "../credential/refresher/refresher.ts";
 import type { Gateway } from "../gateway/gateway.ts";
+import type { Reach } from "../gateway/upstream/reach.ts";
 import type { Live } from "../live/live.ts";
 import type { PolicyServer } from "../policy/policy.ts";
 import type { Backend } from "../sandbox/sandbox.ts";
@@ -21,6 +22,8 @@ export interface Deps {
 	verify: Verify;
 	/** Refreshes the logins that rollouts hold. */
 	refresher: Refresher;
+	/** Whether an endpoint is there at all, known before a box is opened. */
+	reach: Reach;
 	/** At most so many rollouts work against one endpoint at a time. */
 	endpointSlots: Turnstiles;
 	/** And as many turns of conversations: neither keeps the other waiting. */

@@ -12,7 +12,7 @@ import {
 	resolveEndpoint,
 } from "../gateway/catalog.ts";
 import type { ModelCall } from "../model/call.ts";
-import type { Endpoint } from "../model/endpoint.ts";
+import type { Endpoint, EndpointSpec } from "../model/endpoint.ts";
 import type { Rollout } from "../model/rollout.ts";
 import { readCalls } from "../store/trace/trace-log.ts";
 import type { Deps } from "./deps.ts";
@@ -32,11 +32,30 @@ export async function castEndpoint(submitted: Rollout, deps: Deps, waiting?: Wai
 	return await asProviderFailure(async () => {
 		const ask = credentialOf(spec);
 		if (ask !== null) return await castCredential(ask, spec as NamedSpec, rollout, deps, waiting);
-		const apiKey = await deps.store.secret(rollout.id);
-		const endpoint = resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
+		const endpoint = await plainEndpoint(spec, rollout, deps);
 		if (endpoint === "policy") return await castPolicy("scripted", undefined, rollout, deps);
 		return { endpoint, [Symbol.dispose]: () => {} };
 	});
+}
+
+/** Nobody there is found out before a box is opened. Which of a pool it will be is not known yet. */
+export async function requireReachable(rollout: Rollout, deps: Deps, signal: AbortSignal): Promise<void> {
+	const spec = rollout.request.endpoint;
+	if (spec.type === "policy") return;
+	const baseUrl = await asProviderFailure(async () => {
+		const ask = credentialOf(spec);
+		if (ask?.type === "cred") return (await deps.store.credentials.find(ask.name))?.endpoint?.baseUrl;
+		const endpoint = ask === null ? await plainEndpoint(spec, rollout, deps) : "policy";
+		return endpoint === "policy" ? undefined : endpoint.baseUrl;
+	});
+	if (baseUrl !== undefined) await deps.reach.require(baseUrl, signal);
+}
+
+type PlainSpec = Exclude<EndpointSpec, { type: "policy" }>;
+
+async function plainEndpoint(spec: PlainSpec, rollout: Rollout, deps: Deps): Promise<Endpoint | "policy"> {
+	const apiKey = await deps.store.secret(rollout.id);
+	return resolveEndpoint(apiKey === null ? spec : { ...spec, apiKey }, deps.env);
 }
 
 /** Refused with a code of its own; whatever else the endpoint is not, it is not configured. */

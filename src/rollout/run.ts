@@ -4,7 +4,7 @@ import type { RolloutEnd } from "../store/store.ts";
 import { closing, inTime, unresponsiveBox } from "./clock.ts";
 import { collect } from "./collect.ts";
 import type { Deps } from "./deps.ts";
-import { resolved } from "./endpoint.ts";
+import { requireReachable, resolved } from "./endpoint.ts";
 import { confined, covered, openPlanted } from "./login/open-planted.ts";
 import { RolloutRecord } from "./record.ts";
 import { solve, WAITS } from "./solve.ts";
@@ -26,6 +26,7 @@ export async function run(submitted: Rollout, given: Deps, stop: AbortSignal): P
 	const verdictIsDue = () => record.outcome !== "failed" && record.outcome !== "aborted";
 	try {
 		const rollout = await resolved(submitted, given);
+		await requireReachable(rollout, given, signal);
 		await using login = await openPlanted(rollout, given, say, { signal, onWait: () => say(WAITS) });
 		const deps = login === null ? given : covered(given, login, record);
 		const { request } = confined(rollout, login);

@@ -28,6 +28,20 @@ describe("a rollout of the real agent", () => {
 		});
 	});
 
+	test("a model that is not there fails its rollout before any box, after all its attempts", async () => {
+		const baseUrl = "http://127.0.0.1:9/v1";
+		const endpoint = { type: "url", baseUrl, model: "m", dialect: "auto" } as const;
+		const result = await station.run({ task: task(), endpoint });
+		expect(result).toMatchObject({
+			...{ reward: null, outcome: "failed", sandbox_id: "" },
+			failure: { boundary: "provider", code: "provider_unreachable" },
+			error: expect.stringContaining(baseUrl),
+		});
+		const { items } = (await station.paddock.events(result.rollout_id, { after: 0, limit: 100 }))!;
+		expect(items.filter(({ type }) => type === "attempt-failed")).toHaveLength(1);
+		expect(items.filter(({ type }) => type === "rollout-start")).toHaveLength(2);
+	});
+
 	test("noop gets nothing, and that is a result", async () => {
 		const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy("noop") });
 		expect(result).toMatchObject({ reward: 0, outcome: "completed", failure: null });

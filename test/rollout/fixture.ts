@@ -4,6 +4,7 @@ import { join } from "node:path";
 import type { Agent, BootedAgent, Conversation, ConversationEvent, Turn } from "../../src/agent/agent.ts";
 import { openRefresher } from "../../src/credential/refresher/refresher.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
+import { Reach } from "../../src/gateway/upstream/reach.ts";
 import { LocalLive } from "../../src/live/local.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import { newId } from "../../src/model/id.ts";
@@ -56,6 +57,7 @@ export async function openStage(
 		...{ store, gateway, agent, policies, verify, backend },
 		live: new LocalLive(),
 		boxes: new ColdBoxes(ready),
+		reach: new Reach(),
 		refresher: stack.use(openRefresher({ type: "sqlite", home })),
 		maxTraceBytes: 1024 * 1024 * 1024,
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import type { Agent, BootedAgent } from "../../src/agent/agent.ts";
 import { RolloutError } from "../../src/errors.ts";
+import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import type { ReadyBox } from "../../src/rollout/boxes/ready-box.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import { readCalls } from "../../src/store/trace/trace-log.ts";
@@ -18,6 +19,25 @@ test("files the agent made unreadable do not keep the verifier from its verdict"
 	);
 	const end = await stage.play(task({ verify: ["grep -q 42 answer", "test -e d/f"], clocks }));
 	expect(end).toMatchObject({ outcome: "completed", reward: 1, failure: null });
+});
+
+test("no box is opened for a model that is not there, or whose address nobody knows", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const boxes = { ...stage.deps.boxes, open: () => expect.unreachable("a box was opened") };
+	const play = (endpoint: EndpointSpec) =>
+		stage.play(task({ clocks }), { endpoint, change: (deps) => ({ ...deps, boxes }) });
+	await stage.store.credentials.add({
+		...{ label: "stored", kind: "api-key", capacity: 1, secret: "sk-12345678" },
+		endpoint: { baseUrl: "http://127.0.0.1:9/v1", model: "m", dialect: "plain" },
+	});
+	const away = { boundary: "provider", code: "provider_unreachable", retryable: true };
+	for (const endpoint of [
+		{ type: "url", baseUrl: "http://127.0.0.1:9/v1", model: "m", dialect: "auto" },
+		{ type: "named", name: "cred:stored" },
+	] as const)
+		expect(await play(endpoint)).toMatchObject({ outcome: "failed", reward: null, failure: away });
+	const unknown = { boundary: "provider", code: "endpoint_not_configured", retryable: false };
+	expect(await play({ type: "named", name: "vllm" })).toMatchObject({ outcome: "failed", failure: unknown });
 });
 
 test("clocks may be fractions, however fine", async () => {
