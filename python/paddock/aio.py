@@ -263,10 +263,35 @@ class AsyncClient:
         """Stored keys and logins: label, kind, pool, state, who uses them."""
         return list((await self._transport.call("GET", "/credentials"))["items"])
 
+    async def credential(self, label: str) -> Json:
+        """One of them. Never its secret."""
+        answer: Json = await self._transport.call("GET", f"/credentials/{_quoted(label)}")
+        return answer
+
     async def add_api_key(self, label: str, api_key: str, *, base_url: str, model: str, **terms: Any) -> Json:
         """Stores a key, sealed. Rollouts use it as the endpoint ``cred:<label>``. ``terms``: dialect, capacity, pool."""
         body = {"label": label, "apiKey": api_key, "baseUrl": base_url, "model": model, **terms}
         answer: Json = await self._transport.call("POST", "/credentials", body=body)
+        return answer
+
+    async def add_login(
+        self,
+        label: str,
+        *,
+        provider: str,
+        auth: Json,
+        token_url: str,
+        base_url: str,
+        model: str,
+        client_id: str | None = None,
+        **terms: Any,
+    ) -> Json:
+        """Stores a login whose tokens rotate, sealed. ``auth``: refresh, access, expires. ``terms``: dialect, pool."""
+        body = {"label": label, "provider": provider, "auth": auth, "baseUrl": base_url, "model": model, **terms}
+        body["tokenUrl"] = token_url
+        if client_id is not None:
+            body["clientId"] = client_id
+        answer: Json = await self._transport.call("POST", "/credentials/logins", body=body)
         return answer
 
     async def verify_credential(self, label: str) -> Json:
@@ -285,6 +310,12 @@ class AsyncClient:
         """Forgets it; refused while it is in use, unless forced."""
         query = {"force": "true" if force else "false"}
         await self._transport.call("DELETE", f"/credentials/{_quoted(label)}", query=query)
+
+    async def purge_credentials(self, *, pool: str | None = None, force: bool = False) -> Json:
+        """Forgets the dead, or all of a pool: ``removed``, and ``inUse``, which stay unless forced."""
+        body: dict[str, Any] = {"force": force, **({} if pool is None else {"pool": pool})}
+        answer: Json = await self._transport.call("POST", "/credentials/purge", body=body)
+        return answer
 
     async def hosts(self) -> list[Json]:
         """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""

@@ -171,9 +171,29 @@ class Client:
         """Stored keys and logins: label, kind, pool, state, who uses them. Never a secret."""
         return run(self._client.credentials())
 
+    def credential(self, label: str) -> Json:
+        """One of them. Never its secret."""
+        return run(self._client.credential(label))
+
     def add_api_key(self, label: str, api_key: str, *, base_url: str, model: str, **terms: Any) -> Json:
         """Stores a key, sealed. Rollouts use it as the endpoint ``cred:<label>``. ``terms``: dialect, capacity, pool."""
         return run(self._client.add_api_key(label, api_key, base_url=base_url, model=model, **terms))
+
+    def add_login(
+        self,
+        label: str,
+        *,
+        provider: str,
+        auth: Json,
+        token_url: str,
+        base_url: str,
+        model: str,
+        client_id: str | None = None,
+        **terms: Any,
+    ) -> Json:
+        """Stores a login whose tokens rotate, sealed. ``auth``: refresh, access, expires. ``terms``: dialect, pool."""
+        place = {"provider": provider, "token_url": token_url, "base_url": base_url, "model": model}
+        return run(self._client.add_login(label, auth=auth, client_id=client_id, **place, **terms))
 
     def verify_credential(self, label: str) -> Json:
         """Asks its provider one small question with it; ``state`` says what came of it. Takes up to three minutes."""
@@ -186,6 +206,10 @@ class Client:
     def remove_credential(self, label: str, *, force: bool = False) -> None:
         """Forgets it; refused while it is in use, unless forced."""
         run(self._client.remove_credential(label, force=force))
+
+    def purge_credentials(self, *, pool: str | None = None, force: bool = False) -> Json:
+        """Forgets the dead, or all of a pool: ``removed``, and ``inUse``, which stay unless forced."""
+        return run(self._client.purge_credentials(pool=pool, force=force))
 
     def hosts(self) -> list[Json]:
         """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""

@@ -111,6 +111,7 @@ def credentials(client: Client) -> None:
         "team", "sk-canary-python-1", base_url="http://127.0.0.1:9/v1", model="m", dialect="plain", pool="all"
     )
     assert client.credentials() == [added] and "canary" not in str(added)
+    assert client.credential("team") == added
     assert client.hosts() == []
     verdict = client.verify_credential("team")
     assert verdict["state"] == "unknown" and "canary" not in str(verdict), verdict
@@ -125,8 +126,28 @@ def credentials(client: Client) -> None:
             assert error.code in ("unknown_credential", "unknown_pool", "credential_unresolved"), error
         else:
             raise AssertionError(f"{wrong} is refused")
+    assert client.free_credential("team")["state"] == "unknown"
     client.remove_credential("team", force=True)
     assert client.credentials() == []
+    login = client.add_login(
+        "ada",
+        provider="acme",
+        auth={"refresh": "canary-refresh", "access": "canary-access", "expires": 0},
+        token_url="http://127.0.0.1:9/token",
+        client_id="opencode",
+        base_url="http://127.0.0.1:9/v1",
+        model="m",
+        pool="team",
+    )
+    assert (login["kind"], login["capacity"], login["pool"]) == ("login", 1, "team") and "canary" not in str(login)
+    assert client.purge_credentials() == {"removed": [], "inUse": []}
+    assert client.purge_credentials(pool="team") == {"removed": ["ada"], "inUse": []}
+    try:
+        client.credential("ada")
+    except ApiError as error:
+        assert (error.status, error.code) == (404, "unknown_credential"), error
+    else:
+        raise AssertionError("an unknown credential is refused")
 
 
 async def at_once(client: AsyncClient) -> None:
