@@ -1,6 +1,7 @@
 import type { Config } from "./config.ts";
 import { messageOf, UsageError } from "./errors.ts";
 import { Hosts } from "./host/hosts.ts";
+import type { Host } from "./model/host.ts";
 import { SandboxBackend, SandboxName } from "./model/request.ts";
 import { type BoxCeiling, withCeiling } from "./sandbox/ceiling.ts";
 import type { Availability, Backend } from "./sandbox/sandbox.ts";
@@ -27,17 +28,21 @@ export class Backends implements AsyncDisposable {
 		this.#ceiling = ceiling;
 	}
 
-	get(backend: string): Promise<Backend> {
-		const known = this.#opened.get(backend);
+	/** A named machine is looked up each time: one that was removed, or has another agent since, is not used as it was. */
+	async get(backend: string): Promise<Backend> {
+		const name = SandboxName.safeParse(backend).success && /^ssh:(.+)$/.exec(backend)?.[1];
+		const host = name ? await this.#hosts.find(name) : undefined;
+		const key = host === undefined ? backend : `${backend} ${JSON.stringify(host)}`;
+		const known = this.#opened.get(key);
 		if (known) return known;
 		const ceiling = this.#ceiling;
-		const opening = this.#open(backend).then((opened) =>
+		const opening = this.#open(backend, host).then((opened) =>
 			this.#stack.use(ceiling === null ? opened : withCeiling(opened, ceiling)),
 		);
-		this.#opened.set(backend, opening);
+		this.#opened.set(key, opening);
 		// What was missing may be there the next time.
-		opening.catch(() => this.#opened.delete(backend));
-		return opening;
+		opening.catch(() => this.#opened.delete(key));
+		return await opening;
 	}
 
 	/** A backend that cannot even be opened is one that is not available, and says why. */
@@ -59,11 +64,11 @@ export class Backends implements AsyncDisposable {
 	/** Destroys what dead owners left behind, in the backends that are in use, and says how many boxes that were. */
 	async reap(): Promise<number> {
 		let reaped = 0;
-		for (const [name, opening] of this.#opened) {
+		for (const [key, opening] of this.#opened) {
 			try {
 				reaped += await (await opening).reap();
 			} catch (error) {
-				this.#warn(`could not clean up old ${name} boxes: ${messageOf(error)}`);
+				this.#warn(`could not clean up old ${key.split(" ")[0]} boxes: ${messageOf(error)}`);
 			}
 		}
 		return reaped;
@@ -74,20 +79,15 @@ export class Backends implements AsyncDisposable {
 	}
 
 	/** Each backend brings its own library; only what is used is loaded. */
-	async #open(backend: string): Promise<Backend> {
+	async #open(backend: string, host: Host | undefined): Promise<Backend> {
 		const [env, warn] = [this.#env, this.#warn];
-		const host = SandboxName.safeParse(backend).success && /^ssh:(.+)$/.exec(backend)?.[1];
-		if (host) {
-			const { openSshBackend } = await import("./sandbox/ssh/ssh.ts");
-			return await openSshBackend({ env, warn, host: await this.#hosts.find(host) });
-		}
-		switch (SandboxBackend.safeParse(backend).data) {
+		switch (host === undefined ? SandboxBackend.safeParse(backend).data : "ssh") {
 			case "local":
 				return await (await import("./sandbox/local/local.ts")).openLocalBackend();
 			case "docker":
 				return await (await import("./sandbox/docker/docker.ts")).openDockerBackend({ env });
 			case "ssh":
-				return await (await import("./sandbox/ssh/ssh.ts")).openSshBackend({ env, warn });
+				return await (await import("./sandbox/ssh/ssh.ts")).openSshBackend({ env, warn, host });
 			case "e2b":
 				return await (await import("./sandbox/e2b/e2b.ts")).openE2bBackend({ env, warn });
 			case "process":

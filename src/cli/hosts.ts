@@ -2,8 +2,10 @@ import { resolve } from "node:path";
 import { UsageError } from "../errors.ts";
 import { findAgentBinary } from "../host/binary.ts";
 import type { Host } from "../model/host.ts";
+import type { Paddock } from "../paddock.ts";
 import type { Arguments, Command } from "./command.ts";
 import { openStore } from "./credential-store.ts";
+import { onInterrupt } from "./run/interrupt.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { layOut } from "./terminal/table.ts";
 
@@ -69,27 +71,31 @@ const check: Command = {
 	name: "host check",
 	operands: "<name>",
 	summary: "log in, look the machine over, and ask its agent for its version",
-	options: { ...WRAP_OPTION, install: { help: "install the agent there first, if it is missing" } },
+	options: { ...WRAP_OPTION, install: { help: "install the agent there, if it is missing or was changed" } },
 	examples: [{ line: "paddock host check big --install", says: "exit code 1 when something is wrong" }],
-	async run(args, shell) {
-		const name = onlyName(args);
-		await using paddock = await openStore(shell);
-		const host = (await paddock.hosts()).find((one) => one.name === name);
-		if (args.has("install") && host?.agent === null) await install(name, args, shell);
-		const { ok, checks } = await paddock.checkHost(name, { wrap: wrapOf(args) });
-		for (const one of checks) {
-			const fix = one.fix === undefined ? "" : ` (${one.fix})`;
-			printLine(shell.stdout, `${one.ok ? "ok " : "no "} ${one.name}: ${one.detail}${fix}`);
-		}
-		return ok ? 0 : 1;
-	},
+	run: (args, shell) =>
+		untilStopped(async (signal) => {
+			const name = onlyName(args);
+			await using paddock = await openStore(shell);
+			const look = () => paddock.checkHost(name, { wrap: wrapOf(args), signal });
+			let found = await look();
+			if (args.has("install") && found.checks.some((one) => one.name === "agent" && !one.ok)) {
+				await install(paddock, name, args, shell, signal);
+				found = await look();
+			}
+			for (const one of found.checks) {
+				const fix = one.fix === undefined ? "" : ` (${one.fix})`;
+				printLine(shell.stdout, `${one.ok ? "ok " : "no "} ${one.name}: ${one.detail}${fix}`);
+			}
+			return found.ok ? 0 : 1;
+		}),
 };
 
 const installCommand: Command = {
 	name: "host install",
 	operands: "<name>",
 	summary: "bring the agent to a machine's cache, checked",
-	details: `Into ~/.cache/paddock there, in a folder named by its checksum; boxes on that machine start from it. Several may install at
+	details: `Into paddock below ~/.cache (or XDG_CACHE_HOME) there, in a folder named by its checksum; boxes on that machine start from it. Several may install at
 once: one sends, the others wait. Without --archive, the agent that npm installed here is sent.`,
 	options: {
 		archive: {
@@ -100,10 +106,12 @@ once: one sends, the others wait. Without --archive, the agent that npm installe
 		...WRAP_OPTION,
 	},
 	examples: [{ line: "paddock host install big", says: "sends what is missing there" }],
-	async run(args, shell) {
-		await install(onlyName(args), args, shell);
-		return 0;
-	},
+	run: (args, shell) =>
+		untilStopped(async (signal) => {
+			await using paddock = await openStore(shell);
+			await install(paddock, onlyName(args), args, shell, signal);
+			return 0;
+		}),
 };
 
 const remove: Command = {
@@ -123,17 +131,37 @@ const remove: Command = {
 
 export const hostCommands: readonly Command[] = [add, list, check, installCommand, remove];
 
-async function install(name: string, args: Arguments, shell: Shell): Promise<void> {
+/** Ctrl-C ends what was started on the other machine, then us. */
+async function untilStopped(work: (signal: AbortSignal) => Promise<number>): Promise<number> {
+	const stop = new AbortController();
+	let exitCode = 0;
+	using _interrupts = onInterrupt((asked) => {
+		exitCode = asked.exitCode;
+		stop.abort();
+	});
+	try {
+		return await work(stop.signal);
+	} catch (error) {
+		if (stop.signal.aborted) return exitCode;
+		throw error;
+	}
+}
+
+async function install(
+	paddock: Paddock,
+	name: string,
+	args: Arguments,
+	shell: Shell,
+	signal: AbortSignal,
+): Promise<void> {
 	const [archive, sha256] = [args.text("archive"), args.text("sha256")];
 	if ((archive === undefined) !== (sha256 === undefined))
 		throw new UsageError("--archive and --sha256 go together: nothing unchecked is installed.", "bad_option");
 	const onProgress = (percent: number) => {
 		if (shell.stderr.isTTY) shell.stderr.write(`\r${name}: ${percent} %${percent === 100 ? "\n" : ""}`);
 	};
-	await using paddock = await openStore(shell);
 	const { path, version, isNew } = await paddock.installHost(name, {
-		wrap: wrapOf(args),
-		onProgress,
+		...{ wrap: wrapOf(args), onProgress, signal },
 		...(archive === undefined
 			? {}
 			: { archive: { path: resolve(shell.directory, archive), sha256: sha256! } }),

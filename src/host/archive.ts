@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { messageOf, UsageError } from "../errors.ts";
-import { digestOf } from "./ssh/install.ts";
+import { digestOf } from "./digest.ts";
 
 const run = promisify(execFile);
 /** Where npm's packages of the agent have it. */

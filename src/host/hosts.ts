@@ -1,36 +1,35 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { link, mkdir, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { z } from "zod";
 import { UsageError } from "../errors.ts";
 import { Host, HostName } from "../model/host.ts";
-import { parseTarget } from "./ssh/address.ts";
+import { addressOf } from "./ssh/address.ts";
 
-const HostFile = z.strictObject({ version: z.literal(1), hosts: z.array(Host) });
+const ENDING = ".json";
 
-/** The machines that this one knows, in a file of the data folder: keys and known hosts are a machine's own affair. */
+/**
+ * The machines that this one knows, each in a file of its own in the data folder: whoever adds another changes nobody else's. Keys
+ * and known hosts are a machine's own affair.
+ */
 export class Hosts {
-	readonly #home: string;
+	readonly #folder: string;
 
 	constructor(home: string) {
-		this.#home = home;
+		this.#folder = join(home, "hosts");
 	}
 
 	async list(): Promise<Host[]> {
-		let text: string;
-		try {
-			text = await readFile(this.#path, "utf8");
-		} catch (error) {
-			if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
-			throw error;
-		}
-		const parsed = HostFile.safeParse(parse(text));
-		if (parsed.success) return parsed.data.hosts;
-		throw new UsageError(`${this.#path} is no list of hosts: mend or remove it`, "bad_hosts_file");
+		const files = await readdir(this.#folder).catch(missing);
+		const names = (files ?? [])
+			.filter((file) => file.endsWith(ENDING))
+			.map((file) => file.slice(0, -ENDING.length));
+		const hosts = await Promise.all(names.toSorted().map((name) => this.#read(name)));
+		// One that was just removed.
+		return hosts.filter((host) => host !== null);
 	}
 
 	async find(name: string): Promise<Host> {
-		const found = (await this.list()).find((host) => host.name === name);
+		const found = HostName.safeParse(name).success ? await this.#read(name) : null;
 		if (found) return found;
 		throw new UsageError(`there is no host ${name}: see paddock host list`, "unknown_host");
 	}
@@ -42,33 +41,56 @@ export class Hosts {
 				"a host's name is small letters, digits, dots, _ and -, and not local",
 				"bad_host",
 			);
-		parseTarget(host.address);
-		const hosts = await this.list();
-		if (hosts.some(({ name }) => name === host.name))
-			throw new UsageError(`there is a host ${host.name} already: remove it first`, "host_exists");
-		await this.#write([...hosts, host]);
+		addressOf(host);
+		await this.#write(host, async (draft, path) => {
+			// Of two who add the same name one is first.
+			await link(draft, path).catch((error) => {
+				if (error.code !== "EEXIST") throw error;
+				throw new UsageError(`there is a host ${host.name} already: remove it first`, "host_exists");
+			});
+			await rm(draft);
+		});
 	}
 
 	async change(name: string, change: Partial<Host>): Promise<void> {
-		const hosts = await this.list();
-		await this.#write(hosts.map((host) => (host.name === name ? { ...host, ...change } : host)));
+		await this.#write({ ...(await this.find(name)), ...change }, rename);
 	}
 
 	async remove(name: string): Promise<void> {
 		await this.find(name);
-		await this.#write((await this.list()).filter((host) => host.name !== name));
+		await rm(this.#path(name), { force: true });
 	}
 
-	get #path(): string {
-		return join(this.#home, "hosts.json");
+	#path(name: string): string {
+		return join(this.#folder, `${name}${ENDING}`);
 	}
 
-	async #write(hosts: Host[]): Promise<void> {
-		await mkdir(this.#home, { recursive: true, mode: 0o700 });
-		const draft = `${this.#path}.${randomBytes(6).toString("hex")}`;
-		await writeFile(draft, JSON.stringify({ version: 1, hosts }, null, "\t"), { mode: 0o600, flag: "wx" });
-		await rename(draft, this.#path);
+	/** Null when there is none. */
+	async #read(name: string): Promise<Host | null> {
+		const text = await readFile(this.#path(name), "utf8").catch(missing);
+		if (text === null) return null;
+		const parsed = Host.safeParse(parse(text));
+		if (parsed.success && parsed.data.name === name) return parsed.data;
+		throw new UsageError(`${this.#path(name)} is no host: mend or remove it`, "bad_hosts_file");
 	}
+
+	/** Whole, or not at all. */
+	async #write(host: Host, place: (draft: string, path: string) => Promise<void>): Promise<void> {
+		await mkdir(this.#folder, { recursive: true, mode: 0o700 });
+		const draft = join(this.#folder, `.${randomBytes(6).toString("hex")}`);
+		await writeFile(draft, JSON.stringify(host, null, "\t"), { mode: 0o600, flag: "wx" });
+		try {
+			await place(draft, this.#path(host.name));
+		} catch (error) {
+			await rm(draft, { force: true });
+			throw error;
+		}
+	}
+}
+
+function missing(error: NodeJS.ErrnoException): null {
+	if (error.code === "ENOENT") return null;
+	throw error;
 }
 
 function parse(text: string): unknown {

@@ -1,19 +1,24 @@
-import { messageOf, RolloutError } from "../errors.ts";
+import { messageOf } from "../errors.ts";
 import type { Host, HostCheck, Installed } from "../model/host.ts";
 import { unpackAgent } from "./archive.ts";
-import { findAgentBinary } from "./binary.ts";
+import { agentVersion, findAgentBinary } from "./binary.ts";
+import { digestOf } from "./digest.ts";
 import { addressOf, describeAddress } from "./ssh/address.ts";
-import { connectSsh, type SshConnection } from "./ssh/connection.ts";
-import { ensureInstalled } from "./ssh/install.ts";
+import { type CommandLimits, connectSsh, type SshConnection } from "./ssh/connection.ts";
+import { ensureInstalled, isThere, placeOf } from "./ssh/install.ts";
 import { quote } from "./ssh/quote.ts";
+import { type Machine, requireWalls, surveyMachine, unsuitable } from "./ssh/survey.ts";
 
-const MACHINES: Record<string, string> = { x86_64: "x64", aarch64: "arm64" };
-
-export interface InstallOptions {
-	/** A package as npm publishes it, with its checksum; else the agent that npm installed here. */
-	archive?: { path: string; sha256: string } | undefined;
+export interface VisitOptions {
 	/** Words that stand before every command that starts the agent there. */
 	wrap?: readonly string[] | undefined;
+	/** Ends what was started there, too. */
+	signal?: AbortSignal | undefined;
+}
+
+export interface InstallOptions extends VisitOptions {
+	/** A package as npm publishes it, with its checksum; else the agent that npm installed here. */
+	archive?: { path: string; sha256: string } | undefined;
 	onProgress?: ((percent: number) => void) | undefined;
 }
 
@@ -21,19 +26,30 @@ export interface InstalledAgent extends Installed {
 	version: string;
 }
 
+type Agent = NonNullable<Host["agent"]>;
+
 /** Brings the agent to the machine's cache, outside any work folder, and starts it once to hear its version. */
 export async function installAgent(host: Host, options: InstallOptions = {}): Promise<InstalledAgent> {
+	const { archive, signal, onProgress } = options;
 	await using connection = await connectSsh(addressOf(host));
-	const { arch, cache } = await survey(connection);
-	const { archive, wrap, onProgress } = options;
+	const { arch, kind, cache } = await surveyMachine(connection, { signal });
 	await using unpacked = archive ? await unpackAgent(archive.path, archive.sha256) : null;
-	const content = unpacked?.path ?? findAgentBinary("linux", arch);
-	const installed = await ensureInstalled(connection, cache, { name: "agent", content, onProgress });
-	return { ...installed, version: await versionOf(connection, installed.path, wrap) };
+	const content = unpacked?.path ?? findAgentBinary("linux", arch, kind);
+	const program = { name: "agent", content, onProgress };
+	const installed = await ensureInstalled(connection, cache, program, { signal });
+	return { ...installed, version: await versionOf(connection, installed.path, options) };
 }
 
-/** Each look only when the one before it went well; none throws. */
-export async function checkHost(host: Host, options: { wrap?: readonly string[] } = {}): Promise<HostCheck> {
+/** The agent that boxes start from there: the one that was installed by hand, else the one that they bring along. */
+async function agentOf({ agent }: Host, { arch, kind, cache }: Machine): Promise<Agent> {
+	if (agent !== null) return agent;
+	const sha256 = await digestOf(findAgentBinary("linux", arch, kind));
+	return { path: placeOf(cache, sha256, "agent"), sha256, version: agentVersion() };
+}
+
+/** Each look only when the one before it went well; none throws, unless the caller gives up. */
+export async function checkHost(host: Host, options: VisitOptions = {}): Promise<HostCheck> {
+	const { signal } = options;
 	const checks: HostCheck["checks"] = [];
 	await using stack = new AsyncDisposableStack();
 	const look = async <T>(name: string, fix: string, find: () => Promise<T>, detail: (found: T) => string) => {
@@ -43,66 +59,86 @@ export async function checkHost(host: Host, options: { wrap?: readonly string[] 
 			checks.push({ name, ok: true, detail: detail(found) });
 			return found;
 		} catch (error) {
+			signal?.throwIfAborted();
 			checks.push({ name, ok: false, detail: messageOf(error), fix });
 			return null;
 		}
 	};
-	const address = addressOf(host);
 	const connection = await look(
 		"login",
 		"check the address, the key file and the machine's own key",
-		async () => stack.use(await connectSsh(address)),
-		() => describeAddress(address),
+		async () => stack.use(await connectSsh(addressOf(host))),
+		() => describeAddress(addressOf(host)),
 	);
-	await look(
+	const machine = await look(
 		"machine",
-		"use Linux on x86_64 or aarch64",
-		() => survey(connection!),
-		({ system }) => system,
+		"see what boxes need there: docs/sandboxes.md",
+		() => suitable(connection!, host, { signal }),
+		({ system, bwrap }) =>
+			`${system}, ${bwrap ? "bubblewrap works" : "no bubblewrap: boxes isolate nothing"}`,
+	);
+	const install = `paddock host install ${host.name}`;
+	const agent = await look(
+		"agent",
+		install,
+		() => presentAgent(connection!, host, machine!, { signal }),
+		({ path }) => path,
 	);
 	await look(
-		"agent",
-		`paddock host install ${host.name}`,
-		() => versionOf(connection!, requireAgent(host), options.wrap),
-		(version) => `OpenCode ${version}, ${host.agent!.path}`,
+		"version",
+		install,
+		() => sameVersion(connection!, agent!, options),
+		(version) =>
+			`OpenCode ${version}${version === agentVersion() ? "" : `; Paddock comes with ${agentVersion()}`}`,
 	);
 	return { name: host.name, ok: checks.every(({ ok }) => ok), checks };
 }
 
-function requireAgent({ agent }: Host): string {
-	if (agent !== null) return agent.path;
-	throw new Error("not installed by hand: the first box brings it along");
+async function suitable(connection: SshConnection, host: Host, limits: CommandLimits): Promise<Machine> {
+	const machine = await surveyMachine(connection, limits);
+	requireWalls(machine, addressOf(host));
+	return machine;
 }
 
-async function survey(connection: SshConnection): Promise<{ arch: string; cache: string; system: string }> {
-	const script =
-		'uname -sm; umask 077; c="$HOME/.cache/paddock"; mkdir -p "$c" && echo "$c"; command -v flock';
-	const [system = "", cache = "", flock = ""] = (await connection.script(script)).stdout.split("\n");
-	const arch = MACHINES[system.split(" ")[1] ?? ""];
-	if (!system.startsWith("Linux ") || arch === undefined)
-		throw unsuitable(`it is a ${system || "silent machine"}, not Linux on x86_64 or aarch64`);
-	if (!cache.startsWith("/")) throw unsuitable("its ~/.cache/paddock cannot be made");
-	if (flock === "") throw unsuitable("it lacks flock: install util-linux there");
-	return { arch, cache, system };
+async function presentAgent(
+	connection: SshConnection,
+	host: Host,
+	machine: Machine,
+	limits: CommandLimits,
+): Promise<Agent> {
+	const agent = await agentOf(host, machine);
+	if (await isThere(connection, agent, limits)) return agent;
+	throw new Error(
+		host.agent === null
+			? "not there yet: the first box brings it along"
+			: `${agent.path} is not the agent that was installed there`,
+	);
+}
+
+async function sameVersion(
+	connection: SshConnection,
+	{ path, version }: Agent,
+	options: VisitOptions,
+): Promise<string> {
+	const said = await versionOf(connection, path, options);
+	if (said === version) return said;
+	throw new Error(`it says ${said}, not ${version}`);
 }
 
 /** In surroundings of its own: neither a profile nor a setting of the account has a say. */
 async function versionOf(
 	connection: SshConnection,
 	agent: string,
-	wrap: readonly string[] = [],
+	{ wrap = [], signal }: VisitOptions,
 ): Promise<string> {
 	const words = [...wrap, agent, "--version"].map(quote).join(" ");
-	const home = "home=$(mktemp -d) && trap 'rm -rf \"$home\"' EXIT && cd /";
+	const home = "trap 'exit 1' TERM; home=$(mktemp -d) && trap 'rm -rf \"$home\"' EXIT && cd /";
 	const clean = 'env -i HOME="$home" PATH=/usr/bin:/bin OPENCODE_DISABLE_AUTOUPDATE=1';
-	const { exitCode, stdout, stderr } = await connection.script(`${home} && ${clean} ${words} < /dev/null\n`);
+	const script = `${home} && ${clean} ${words} < /dev/null\n`;
+	const { exitCode, stdout, stderr } = await connection.script(script, { signal });
 	const version = /^\d+\.\d+\.\d+\S*/m.exec(stdout)?.[0];
 	if (exitCode === 0 && version !== undefined) return version;
 	throw unsuitable(
 		`the agent does not start there: ${stderr.trim().slice(-1000) || `it ended with ${exitCode}`}`,
 	);
-}
-
-function unsuitable(why: string): RolloutError {
-	return new RolloutError("sandbox", "ssh_unsuitable", `the machine cannot hold boxes: ${why}`);
 }

@@ -3,7 +3,7 @@ import type { AgentMessage } from "../agent/agent.ts";
 import type { Config } from "../config.ts";
 import type { ExportFormat, ExportOptions, ExportReport, Selection } from "../export/export.ts";
 import type { MemberFigures } from "../export/group-figures.ts";
-import type { InstalledAgent, InstallOptions } from "../host/visit.ts";
+import type { InstalledAgent, InstallOptions, VisitOptions } from "../host/visit.ts";
 import type { Read } from "../live/reading.ts";
 import type { BlobName } from "../model/blob.ts";
 import type { ModelCall } from "../model/call.ts";
@@ -248,7 +248,7 @@ export interface Placing {
 	addHost(host: Omit<Host, "agent">): Promise<void>;
 	removeHost(name: string): Promise<void>;
 	/** What is wrong there is an answer, not an error. */
-	checkHost(name: string, options?: { wrap?: readonly string[] }): Promise<HostCheck>;
+	checkHost(name: string, options?: VisitOptions): Promise<HostCheck>;
 	/** Brings the agent there, and places boxes on it from then on. */
 	installHost(name: string, options?: InstallOptions): Promise<InstalledAgent>;
 }

@@ -221,7 +221,7 @@ describe("the other machine", () => {
 
 test("without bubblewrap there is no box, unless boxes without walls are asked for by name", async (context) => {
 	here(context);
-	await using bare = await startSshd({ bubblewrap: false });
+	await using bare = await startSshd({ without: ["/usr/bin/bwrap"] });
 	await using strict = await openBackend(bare.env);
 	await expect(openBox(strict)).rejects.toMatchObject({ code: "ssh_no_walls" });
 	const warnings: string[] = [];

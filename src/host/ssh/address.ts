@@ -14,6 +14,8 @@ export interface SshAddress {
 	knownHostsFile: string;
 	/** Boxes without walls, where the machine has no bubblewrap. */
 	allowPlain: boolean;
+	/** Null: the one of the variables. */
+	name: string | null;
 }
 
 export function readAddress(env: Record<string, string | undefined>): SshAddress {
@@ -28,12 +30,24 @@ export function readAddress(env: Record<string, string | undefined>): SshAddress
 		fingerprint,
 		knownHostsFile: env.PADDOCK_SSH_KNOWN_HOSTS || join(homedir(), ".ssh", "known_hosts"),
 		allowPlain: env.PADDOCK_SSH_ALLOW_PLAIN === "1",
+		name: null,
 	};
+}
+
+const OPTIONS = {
+	fingerprint: { variable: "PADDOCK_SSH_FINGERPRINT", option: "--fingerprint SHA256:…" },
+	allowPlain: { variable: "PADDOCK_SSH_ALLOW_PLAIN=1", option: "--allow-plain" },
+};
+
+/** How to say it: of the machine of the variables by another one, of a named machine when it is added. */
+export function optionOf({ name }: SshAddress, setting: keyof typeof OPTIONS): string {
+	const { variable, option } = OPTIONS[setting];
+	return name === null ? `set ${variable}` : `remove ${name} and add it again with ${option}`;
 }
 
 /** A machine that was given a name. */
 export function addressOf(host: Host): SshAddress {
-	const { address, keyFile, fingerprint, knownHostsFile, allowPlain } = host;
+	const { name, address, keyFile, fingerprint, knownHostsFile, allowPlain } = host;
 	requireFingerprint(fingerprint, "the fingerprint");
 	return {
 		...parseTarget(address),
@@ -41,10 +55,11 @@ export function addressOf(host: Host): SshAddress {
 		fingerprint,
 		knownHostsFile: knownHostsFile ?? join(homedir(), ".ssh", "known_hosts"),
 		allowPlain,
+		name,
 	};
 }
 
-export function parseTarget(text: string, named = ""): Pick<SshAddress, "user" | "host" | "port"> {
+function parseTarget(text: string, named = ""): Pick<SshAddress, "user" | "host" | "port"> {
 	const match = /^([^@\s]+)@(\[[0-9a-fA-F:]+\]|[^:@\s]+)(?::(\d+))?$/.exec(text);
 	const port = Number(match?.[3] ?? 22);
 	if (match === null || port < 1 || port > 65_535) throw bad(`${named}${text} is not user@host:port`);

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
-import type { Readable } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Algorithms, Client, type ClientChannel } from "ssh2";
 import { messageOf, RolloutError } from "../../errors.ts";
+import { untilTimeout } from "../../model/duration.ts";
 import { Tail } from "../tail.ts";
 import { describeAddress, type SshAddress } from "./address.ts";
 import { hostKeyRefused, readTrust } from "./known-hosts.ts";
@@ -10,6 +10,15 @@ import { hostKeyRefused, readTrust } from "./known-hosts.ts";
 const CONNECT_TIMEOUT_MS = 20_000;
 const KEEPALIVE_MS = 10_000;
 const OUTPUT_BYTES = 64 * 1024;
+const COMMAND_TIMEOUT_MS = 60_000;
+/** How long a script that is ended has for it before it is killed. */
+const GRACE_MS = 2_000;
+
+/** When a command there has to end. */
+export interface CommandLimits {
+	timeoutMs?: number | undefined;
+	signal?: AbortSignal | undefined;
+}
 
 export interface RemoteResult {
 	exitCode: number | null;
@@ -44,35 +53,86 @@ export class SshConnection implements AsyncDisposable {
 	}
 
 	/** Runs a POSIX shell script to its end, whatever the login shell is. */
-	script(text: string): Promise<RemoteResult> {
-		return this.run("/bin/sh -s", text);
-	}
-
-	async run(command: string, stdin: string | Readable): Promise<RemoteResult> {
-		const channel = await this.start(command);
+	async script(text: string, limits: CommandLimits = {}): Promise<RemoteResult> {
+		limits.signal?.throwIfAborted();
+		const channel = await this.start("/bin/sh -s");
 		const stdout = new Tail(OUTPUT_BYTES);
 		const stderr = new Tail(OUTPUT_BYTES);
 		channel.on("data", (chunk: Buffer) => stdout.push(chunk));
 		channel.stderr.on("data", (chunk: Buffer) => stderr.push(chunk));
 		const exit = new Promise<number | null>((resolve, reject) => {
-			let exitCode: number | null = null;
+			let exitCode: number | null | undefined;
 			channel.once("exit", (code: number | null) => {
 				exitCode = code;
 			});
-			channel.once("close", () => resolve(exitCode));
+			channel.once("close", () => {
+				// A connection that breaks closes its channels first.
+				if (exitCode === undefined) reject(unreachable(this.#where, new Error("it broke off in a command")));
+				else resolve(exitCode);
+			});
 			void this.closed.then((words) => reject(unreachable(this.#where, new Error(words))));
 		});
-		exit.catch(() => {});
-		if (typeof stdin === "string") channel.end(stdin);
-		else await pipeline(stdin, channel, { end: true });
-		const exitCode = await exit;
+		channel.write(withLifeline(text));
+		const exitCode = await this.within(limits, channel, exit);
 		return { exitCode, stdout: stdout.text(), stderr: stderr.text() };
+	}
+
+	/** Waits for a command that was started; one whose time is over, or whose caller gives up, is ended there first. */
+	async within<T>(limits: CommandLimits, channel: ClientChannel, work: Promise<T>): Promise<T> {
+		const { timeoutMs = COMMAND_TIMEOUT_MS, signal } = limits;
+		const limit = untilTimeout(timeoutMs, signal);
+		const over = new Promise<never>((_, reject) => {
+			if (limit.aborted) reject(limit.reason);
+			limit.addEventListener("abort", () => reject(limit.reason), { once: true });
+		});
+		for (const each of [work, over]) each.catch(() => {});
+		try {
+			return await Promise.race([work, over]);
+		} catch (error) {
+			if (!limit.aborted) throw error;
+			await endCommand(channel);
+			signal?.throwIfAborted();
+			throw new RolloutError(
+				"sandbox",
+				"ssh_timeout",
+				`${this.#where}: a command did not end within ${timeoutMs / 1000} s`,
+				{ retryable: true },
+			);
+		}
 	}
 
 	async [Symbol.asyncDispose](): Promise<void> {
 		this.#client.end();
 		this.#client.destroy();
 	}
+}
+
+/**
+ * The script's input stays open as long as it may run. Its end, whether we say so or the connection breaks, ends the script with all
+ * that is of its group there: a channel that is merely closed would leave it running. In one piece, so that nothing of it is left to
+ * be read when it starts.
+ */
+function withLifeline(text: string): string {
+	return `{
+exec 3<&0
+( trap '' TERM; read -r _; kill -TERM 0; sleep ${GRACE_MS / 1000}; kill -KILL 0 ) <&3 >/dev/null 2>&1 &
+lifeline=$!
+(
+${text}
+) </dev/null 3<&-
+code=$?
+kill -KILL $lifeline
+exit $code
+}
+`;
+}
+
+/** By the end of its input; what does not heed that is left to itself. */
+async function endCommand(channel: ClientChannel): Promise<void> {
+	const closed = new Promise<void>((resolve) => channel.once("close", () => resolve()));
+	channel.end();
+	await Promise.race([closed, sleep(2 * GRACE_MS, undefined, { ref: false })]);
+	channel.close();
 }
 
 /** Logs in by key, to a host whose own key is known beforehand. */

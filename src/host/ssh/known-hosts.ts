@@ -1,7 +1,7 @@
 import { createHash, createHmac, timingSafeEqual } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { RolloutError } from "../../errors.ts";
-import { describeAddress, type SshAddress } from "./address.ts";
+import { describeAddress, optionOf, type SshAddress } from "./address.ts";
 
 /** Which host keys are the right ones, and which kinds to ask the host for. */
 export interface Trust {
@@ -23,7 +23,7 @@ export async function readTrust(address: SshAddress): Promise<Trust> {
 			"sandbox",
 			"ssh_host_unknown",
 			`${address.knownHostsFile} has no key of ${address.host}, port ${address.port}: log in once by hand ` +
-				`(ssh -p ${address.port} ${address.user}@${address.host}), or set PADDOCK_SSH_FINGERPRINT`,
+				`(ssh -p ${address.port} ${address.user}@${address.host}), or ${optionOf(address, "fingerprint")}`,
 		);
 	}
 	return {

@@ -1,8 +1,7 @@
-import { createHash } from "node:crypto";
-import { createReadStream, openAsBlob } from "node:fs";
-import { pipeline } from "node:stream/promises";
+import { openAsBlob } from "node:fs";
 import { CommandExitError, type Sandbox as Machine } from "e2b";
 import { messageOf, RolloutError } from "../../errors.ts";
+import { digestOf } from "../../host/digest.ts";
 import { type BoxSpec, HOME } from "../../model/task.ts";
 import { AGENT_PATH, BOX_BIN, INIT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
@@ -69,16 +68,11 @@ async function asRoot(machine: Machine, script: string): Promise<string> {
 
 const checksums = new Map<string, Promise<string>>();
 
+/** Asked for every machine, and large: worked out once. */
 export function checksumOf(path: string): Promise<string> {
-	const known = checksums.get(path) ?? computeChecksum(path);
+	const known = checksums.get(path) ?? digestOf(path);
 	checksums.set(path, known);
 	return known;
-}
-
-async function computeChecksum(path: string): Promise<string> {
-	const hash = createHash("sha256");
-	await pipeline(createReadStream(path), hash);
-	return hash.digest("hex");
 }
 
 /** The SDK's errors, by what can be done about them. */

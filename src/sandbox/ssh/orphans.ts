@@ -1,5 +1,6 @@
 import { RolloutError } from "../../errors.ts";
 import type { SshConnection } from "../../host/ssh/connection.ts";
+import { quote } from "../../host/ssh/quote.ts";
 import { BOX_MARK } from "../box/wire.ts";
 
 /**
@@ -7,7 +8,6 @@ import { BOX_MARK } from "../box/wire.ts";
  * bears the box's mark. A process is known by its number and start time, so no stranger is hit.
  */
 const END = `
-folder="$HOME/.cache/paddock/boxes/$box"
 started() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d ' ' -f 20; }
 if read -r pid start < "$folder/guardian" 2>/dev/null; then
 	for signal in TERM KILL; do
@@ -29,9 +29,10 @@ done
 rm -rf "$folder"
 `;
 
-export async function endRemoteBox(connection: SshConnection, boxId: string): Promise<void> {
-	if (!/^box-[0-9a-f]+$/.test(boxId)) throw new Error(`not the name of a box: ${boxId}`);
-	const { exitCode, stderr } = await connection.script(`box=${boxId}\n${END}`);
+export async function endRemoteBox(connection: SshConnection, boxId: string, folder: string): Promise<void> {
+	if (!/^box-[0-9a-f]+$/.test(boxId) || !folder.endsWith(`/boxes/${boxId}`))
+		throw new Error(`not a box and its folder: ${boxId}, ${folder}`);
+	const { exitCode, stderr } = await connection.script(`box=${boxId}\nfolder=${quote(folder)}\n${END}`);
 	if (exitCode === 0) return;
 	throw new RolloutError("sandbox", "ssh_reap_failed", `${boxId}: ${stderr.trim()}`, { retryable: true });
 }

@@ -2,8 +2,9 @@ import { createHash } from "node:crypto";
 import { RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import type { SshConnection } from "../../host/ssh/connection.ts";
-import { ensureInstalled } from "../../host/ssh/install.ts";
+import { ensureInstalled, isThere } from "../../host/ssh/install.ts";
 import { quote } from "../../host/ssh/quote.ts";
+import { type Machine, surveyMachine, unsuitable } from "../../host/ssh/survey.ts";
 import type { Host } from "../../model/host.ts";
 import { AGENT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
@@ -11,32 +12,10 @@ import { ETC, initProgram, type Staged } from "../box/staging.ts";
 import { bridgeProgram } from "../tunnel/tunnel.ts";
 
 /** The other machine, ready for boxes. */
-export interface Remote {
-	/** Where everything of ours lies there. */
-	cache: string;
+export interface Remote extends Machine {
 	bridge: string;
 	staged: Staged;
-	/** False: bubblewrap is missing or does not work there. */
-	bwrap: boolean;
-	system: string;
 }
-
-const MACHINES: Record<string, string> = { x86_64: "x64", aarch64: "arm64" };
-
-/** What can be asked of any POSIX shell. bubblewrap is tried out: some machines have it and forbid it. */
-const SURVEY = `
-echo "machine=$(uname -sm)"
-echo "uid=$(id -u)"
-umask 077
-c="$HOME/.cache/paddock"
-mkdir -p "$c/boxes" && echo "cache=$c"
-for l in bin lib lib64 sbin; do [ -L /$l ] && echo "link=/$l $(readlink /$l)"; done
-for d in /etc/ssl /etc/alternatives; do [ -d $d ] && echo "etc=$d"; done
-for p in bash tar git rg flock; do command -v $p >/dev/null || echo "lacks=$p"; done
-if [ -x /usr/bin/bwrap ] && [ -x /usr/bin/prlimit ] && [ -x /usr/bin/setpriv ]; then
-	/usr/bin/bwrap --unshare-all --unshare-user --disable-userns --ro-bind / / true 2>&1 && echo bwrap=works
-fi
-`;
 
 /** Looks the machine over and brings what is missing; done once, whoever else does the same at the same time. */
 export async function prepareRemote(
@@ -44,25 +23,14 @@ export async function prepareRemote(
 	agentBinary: string | null,
 	installed: Host["agent"] = null,
 ): Promise<Remote> {
-	const facts = parseSurvey((await connection.script(SURVEY)).stdout);
-	const [system = "", machine = ""] = (facts.get("machine")?.[0] ?? "").split(" ");
-	const arch = MACHINES[machine];
-	if (system !== "Linux" || arch === undefined)
-		throw unsuitable(`it is a ${system} ${machine}, not Linux on x86_64 or aarch64`);
-	if (facts.get("uid")?.[0] === "0") throw unsuitable("the login is root; use an account without privileges");
-	const lacks = facts.get("lacks") ?? [];
-	if (lacks.length > 0) throw unsuitable(`it lacks ${lacks.join(", ")}: install them there`);
-	const cache = facts.get("cache")?.[0];
-	if (cache === undefined) throw unsuitable("its ~/.cache/paddock cannot be made");
+	const machine = await surveyMachine(connection);
+	const { cache, arch, kind, etcFolders, links } = machine;
 	const agent =
 		installed === null
-			? await install(connection, cache, "agent", agentBinary ?? findAgentBinary("linux", arch))
+			? await install(connection, cache, "agent", agentBinary ?? findAgentBinary("linux", arch, kind))
 			: await requireInstalled(connection, installed);
-	const hasWalls = facts.has("bwrap");
 	return {
-		cache,
-		system: `${system} ${machine}`,
-		bwrap: hasWalls,
+		...machine,
 		bridge: await install(connection, cache, "bridge.ts", bridgeProgram()),
 		staged: {
 			agent,
@@ -71,14 +39,11 @@ export async function prepareRemote(
 				connection,
 				cache,
 				RUN_UNTRUSTED,
-				runUntrustedTool(hasWalls ? AGENT_PATH : agent),
+				runUntrustedTool(machine.bwrap ? AGENT_PATH : agent),
 			),
 			etc: await installEtc(connection, cache),
-			etcFolders: facts.get("etc") ?? [],
-			links: (facts.get("link") ?? []).map((line) => {
-				const [from = "", to = ""] = line.split(" ");
-				return { from, to };
-			}),
+			etcFolders,
+			links,
 		},
 	};
 }
@@ -88,8 +53,7 @@ async function requireInstalled(
 	connection: SshConnection,
 	{ path, sha256 }: NonNullable<Host["agent"]>,
 ): Promise<string> {
-	const found = await connection.script(`sha256sum ${quote(path)}`);
-	if (found.stdout.split(" ")[0] === sha256) return path;
+	if (await isThere(connection, { path, sha256 })) return path;
 	throw unsuitable(`${path} is not the agent that was installed there: run paddock host install again`);
 }
 
@@ -124,17 +88,4 @@ echo "$target"
 `);
 	if (exitCode === 0) return stdout.trim();
 	throw new RolloutError("sandbox", "ssh_install_failed", stderr.trim(), { retryable: true });
-}
-
-function parseSurvey(text: string): Map<string, string[]> {
-	const facts = new Map<string, string[]>();
-	for (const line of text.split("\n")) {
-		const [, name, value] = /^([a-z]+)=(.*)$/.exec(line) ?? [];
-		if (name !== undefined) facts.set(name, [...(facts.get(name) ?? []), value ?? ""]);
-	}
-	return facts;
-}
-
-function unsuitable(why: string): RolloutError {
-	return new RolloutError("sandbox", "ssh_unsuitable", `the machine cannot hold boxes: ${why}`);
 }

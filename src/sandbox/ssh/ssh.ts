@@ -1,8 +1,15 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { messageOf, RolloutError } from "../../errors.ts";
-import { addressOf, describeAddress, readAddress, type SshAddress } from "../../host/ssh/address.ts";
+import { messageOf } from "../../errors.ts";
+import {
+	addressOf,
+	describeAddress,
+	optionOf,
+	readAddress,
+	type SshAddress,
+} from "../../host/ssh/address.ts";
 import { connectSsh, type SshConnection } from "../../host/ssh/connection.ts";
+import { requireWalls } from "../../host/ssh/survey.ts";
 import type { Host } from "../../model/host.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
 import { openBox } from "../box/box.ts";
@@ -57,7 +64,9 @@ class SshBackend implements Backend {
 				checks.push({ name, ok: false, detail: messageOf(error), fix });
 			}
 		};
-		await check("login", "check PADDOCK_SSH_HOST, PADDOCK_SSH_KEY_FILE and the host's key", async () => {
+		const { name } = this.#address;
+		const login = name === null ? "PADDOCK_SSH_HOST, PADDOCK_SSH_KEY_FILE" : "its address, its key file";
+		await check("login", `check ${login} and the host's key`, async () => {
 			await using _connection = await connectSsh(this.#address);
 			return describeAddress(this.#address);
 		});
@@ -67,7 +76,7 @@ class SshBackend implements Backend {
 		});
 		await check(
 			"opens a box",
-			"install bubblewrap 0.8 or newer there, or set PADDOCK_SSH_ALLOW_PLAIN=1",
+			`install bubblewrap 0.8 or newer there, or ${optionOf(this.#address, "allowPlain")}`,
 			async () => {
 				const spec = BoxSpec.parse({ diskMb: 16 });
 				await using box = await this.open({ spec, onGateway: (connection) => connection.destroy() });
@@ -118,9 +127,9 @@ class SshBackend implements Backend {
 	async reap(): Promise<number> {
 		await using stack = new AsyncDisposableStack();
 		let connection: Promise<SshConnection> | null = null;
-		return await reapLeases(this.#leases, async ({ boxId }: Lease) => {
+		return await reapLeases(this.#leases, async ({ boxId, runDirectory }: Lease) => {
 			connection ??= connectSsh(this.#address).then((opened) => stack.use(opened));
-			await endRemoteBox(await connection, boxId);
+			await endRemoteBox(await connection, boxId, runDirectory);
 		});
 	}
 
@@ -129,14 +138,8 @@ class SshBackend implements Backend {
 	}
 
 	#requireWalls(remote: Remote): void {
+		requireWalls(remote, this.#address);
 		if (remote.bwrap) return;
-		if (!this.#address.allowPlain) {
-			throw new RolloutError(
-				"sandbox",
-				"ssh_no_walls",
-				`bubblewrap does not work on ${this.#address.host}: install it there, or set PADDOCK_SSH_ALLOW_PLAIN=1 to run without isolation`,
-			);
-		}
 		this.#options.warn(
 			`boxes on ${this.#address.host} isolate nothing: the agent runs as ${this.#address.user}, with that account's files and network`,
 		);
