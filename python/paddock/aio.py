@@ -321,6 +321,11 @@ class AsyncClient:
         """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""
         return list((await self._transport.call("GET", "/hosts"))["items"])
 
+    async def check_host(self, name: str) -> Json:
+        """Logs in there, looks it over, asks its agent for its version: ``ok``, and ``checks`` with what to do about each."""
+        answer: Json = await self._transport.call("POST", f"/hosts/{_quoted(name)}/check", silence_s=240)
+        return answer
+
     # Steps
 
     async def _create(self, path: str, body: dict[str, Any], options: Options) -> Any:

@@ -215,6 +215,10 @@ class Client:
         """Other machines that boxes can be placed on, as the sandbox ``ssh:<name>``."""
         return run(self._client.hosts())
 
+    def check_host(self, name: str) -> Json:
+        """Logs in there, looks it over, asks its agent for its version: ``ok``, and ``checks`` with what to do about each."""
+        return run(self._client.check_host(name))
+
     def health(self) -> Json:
         """Whether the server answers, and its version."""
         return run(self._client.health())

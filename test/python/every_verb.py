@@ -113,6 +113,12 @@ def credentials(client: Client) -> None:
     assert client.credentials() == [added] and "canary" not in str(added)
     assert client.credential("team") == added
     assert client.hosts() == []
+    try:
+        client.check_host("nobody")
+    except ApiError as error:
+        assert error.code == "unknown_host", error
+    else:
+        raise AssertionError("an unknown machine is refused")
     verdict = client.verify_credential("team")
     assert verdict["state"] == "unknown" and "canary" not in str(verdict), verdict
     rollout_id = client.start(HELLO, endpoint="cred:team")

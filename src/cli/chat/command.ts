@@ -5,13 +5,13 @@ import { type Config, loadConfig } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import { ConversationRequest, type ConversationRow } from "../../model/conversation.ts";
 import { kindOf } from "../../model/id.ts";
-import { SandboxBackend } from "../../model/request.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
 import { isFolder, readFolder } from "../../task/folder.ts";
 import type { Arguments, Command } from "../command.ts";
 import { warnOn } from "../open-here.ts";
 import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "../run/model-options.ts";
 import { requireEndpoint } from "../run/preflight.ts";
+import { SANDBOX_OPTIONS, toSandbox } from "../run/sandbox-options.ts";
 import { toServerTrouble } from "../run/server-trouble.ts";
 import { printLine, type Shell } from "../shell.ts";
 import { paintFor, printable } from "../terminal/style.ts";
@@ -47,7 +47,7 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 			help: `of tools: ${VERBOSITIES.join(", ")} (default lines)`,
 		},
 		copy: { help: "work on a copy of the folder's files (without .git, node_modules, .venv)" },
-		sandbox: { value: "<backend>", choices: SandboxBackend.options, help: SandboxBackend.options.join(", ") },
+		...SANDBOX_OPTIONS,
 		server: { value: "<url>", help: "on this Paddock server instead of in this process" },
 	},
 	examples: [
@@ -134,7 +134,7 @@ async function toRequest(
 	return ConversationRequest.parse({
 		endpoint: toEndpointSpec(args, shell.env, POLICY_NAMES),
 		sampling: toSampling(args),
-		sandbox: args.choice("sandbox", SandboxBackend.options) ?? config.sandbox,
+		sandbox: toSandbox(args) ?? config.sandbox,
 		...(await filesOf(folder, args.has("copy") || args.has("server"))),
 		agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
 		labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },

@@ -2,14 +2,7 @@ import { availableParallelism } from "node:os";
 import { type Config, loadConfig } from "../../config.ts";
 import { UsageError } from "../../errors.ts";
 import type { EndpointSpec } from "../../model/endpoint.ts";
-import { HostName } from "../../model/host.ts";
-import {
-	Mode,
-	RolloutRequest,
-	type Sampling,
-	SandboxBackend,
-	type SandboxName,
-} from "../../model/request.ts";
+import { Mode, RolloutRequest, type Sampling, type SandboxName } from "../../model/request.ts";
 import type { RolloutResult } from "../../model/result.ts";
 import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
@@ -26,6 +19,7 @@ import { MODEL_OPTIONS, toEndpointSpec, toSampling } from "./model-options.ts";
 import { requireEndpoint } from "./preflight.ts";
 import { requireFolder, saveResult } from "./results-folder.ts";
 import { showResults } from "./results-table.ts";
+import { SANDBOX_OPTIONS, toSandbox } from "./sandbox-options.ts";
 import { toServerTrouble } from "./server-trouble.ts";
 import { openServerWorkplace } from "./server-workplace.ts";
 import { submitAll } from "./submit-all.ts";
@@ -47,8 +41,7 @@ Exit code 0: every rollout reached a result (a reward of 0 is one); 1: at least 
 			value: "<number>",
 			help: `rollouts at a time (default: the ${availableParallelism()} cores)`,
 		},
-		sandbox: { value: "<backend>", choices: SandboxBackend.options, help: SandboxBackend.options.join(", ") },
-		host: { value: "<name>", help: "with --sandbox ssh: a machine of paddock host list" },
+		...SANDBOX_OPTIONS,
 		driver: { value: "<driver>", choices: DRIVERS, help: "how OpenCode is driven: serve (default), run" },
 		mode: { value: "<mode>", choices: Mode.options, help: Mode.options.join(" (default), ") },
 		permission: {
@@ -134,16 +127,6 @@ async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 		out,
 		server: args.text("server"),
 	};
-}
-
-function toSandbox(args: Arguments): SandboxName | undefined {
-	const [backend, host] = [args.choice("sandbox", SandboxBackend.options), args.text("host")];
-	if (host === undefined) return backend;
-	if (backend !== undefined && backend !== "ssh")
-		throw new UsageError("--host goes with --sandbox ssh.", "bad_option");
-	const name = HostName.safeParse(host);
-	if (name.success) return `ssh:${name.data}`;
-	throw new UsageError(`--host wants a name: ${name.error.issues[0]!.message}.`, "bad_option");
 }
 
 function toPermission(args: Arguments): (typeof PERMISSIONS)[number] | undefined {

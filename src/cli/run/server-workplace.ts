@@ -43,9 +43,8 @@ export async function openServerWorkplace(
 
 async function requireServer(client: Client, url: string, sandbox: string): Promise<void> {
 	try {
-		const found = (await client.sandboxes())[sandbox];
-		if (found?.ok === true) return;
-		const why = found?.checks.find((check) => !check.ok)?.detail ?? "it does not know it";
+		const why = await whyNot(client, sandbox);
+		if (why === null) return;
 		throw new UsageError(
 			`The sandbox "${sandbox}" is not available on ${url}: ${why}.`,
 			"sandbox_unavailable",
@@ -56,6 +55,15 @@ async function requireServer(client: Client, url: string, sandbox: string): Prom
 		const why = connectionCause(error);
 		throw new UsageError(`No Paddock server answers at ${url} (${why}).`, "server_unreachable");
 	}
+}
+
+/** Null when it is there. An agent that a named machine does not have yet comes with the first box. */
+async function whyNot(client: Client, sandbox: string): Promise<string | null> {
+	const host = /^ssh:(.+)$/.exec(sandbox)?.[1];
+	const found = host === undefined ? (await client.sandboxes())[sandbox] : await client.checkHost(host);
+	if (found === undefined) return "it does not know it";
+	const isMissing = (name: string) => host !== undefined && name === "agent";
+	return found.checks.find(({ ok, name }) => !ok && !isMissing(name))?.detail ?? null;
 }
 
 /** Each reason once, however often it is waited for. */
