@@ -105,7 +105,15 @@ test("over MCP the sandbox ssh:<name> is the named machine, for rollouts and con
 	await using model = await openScriptedModel([bash("echo there"), say("done")]);
 	const { baseUrl: base_url, apiKey: api_key, model: name } = model.endpoint;
 	const talk = await call("start_conversation", {
-		...{ base_url, api_key, model: name, message: "Begin.", wait_s: 600, sandbox: "ssh:big" },
+		...{
+			base_url,
+			api_key,
+			model: name,
+			message: "Begin.",
+			wait_s: 600,
+			sandbox: "ssh:big",
+			permission: "allow",
+		},
 	});
 	expect(talk.structuredContent).toMatchObject({ status: "answered", text: "done" });
 	const { conversation_id } = talk.structuredContent as { conversation_id: string };

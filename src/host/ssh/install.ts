@@ -91,7 +91,7 @@ async function send(
 function toScript(path: string, sha256: string): string {
 	const folder = dirname(path);
 	const locked = `
-have() { [ "$(sha256sum "$1" 2>/dev/null | cut -c 1-64)" = ${sha256} ]; }
+have() { [ "$( { sha256sum < "$1" | cut -c 1-64; } 2>/dev/null )" = ${sha256} ]; }
 if have ${quote(path)}; then echo present; exit 0; fi
 part=${quote(`${path}.part`)}
 trap 'rm -f "$part"' EXIT
