@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import type { KeptAgents } from "./agent/keeper/reached.ts";
 import { opencode } from "./agent/opencode.ts";
 import { Backends } from "./backends.ts";
 import type { Config } from "./config.ts";
@@ -37,6 +38,7 @@ export interface MachineOptions {
 	weights: ServedWeights;
 	onReaped: (boxes: number) => void;
 	refresher: Refresher;
+	kept: KeptAgents;
 }
 
 /** What runs agents on this machine: sandboxes, gateway, scripted models. Started by the first worker. */
@@ -97,6 +99,7 @@ export function openMachine(options: MachineOptions): Machine {
 				refresher: options.refresher,
 				boxes,
 				reach: new Reach(),
+				kept: options.kept,
 				endpointSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				turnSlots: new Turnstiles(config.maxPerEndpoint ?? Number.POSITIVE_INFINITY),
 				maxTraceBytes: config.maxTraceMb * 1024 * 1024,

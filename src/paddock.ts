@@ -54,7 +54,10 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 	const open = options.openMachine ?? openMachine;
 	const weights = new ServedWeights();
 	const refresher = stack.use(openRefresher(placeOf(config)));
-	const machine = stack.use(open({ config, store, live, warn, gatewayLimits, weights, onReaped, refresher }));
+	const kept = stack.use(new AgentHost({ store, home: config.home, env: config.env, warn }));
+	const machine = stack.use(
+		open({ config, store, live, warn, gatewayLimits, weights, onReaped, refresher, kept }),
+	);
 	const { credentials } = store;
 	const verify = (label: string) =>
 		verifyCredential({ credentials, refresher, probe: challenge, probeLogin: machine.probeLogin }, label);
@@ -62,7 +65,6 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		{ depth: () => queue.depth(), isSubmitted: (key) => store.isSubmitted(key) },
 		config.queueLimit,
 	);
-	const host = stack.use(new AgentHost({ store, home: config.home, env: config.env, warn }));
 	const read = reading(store, queue, config.queueLimit);
 	const owned = stack.move();
 	return {
@@ -71,10 +73,10 @@ export async function openPaddock(config: Config, options: PaddockOptions = {}):
 		...conversing(config, store, live, queue, admission),
 		...read,
 		...tracing(store, live, read),
-		...steering(store, queue),
+		...steering(config, store, queue),
 		...keeping(store, verify),
 		...placing(new Hosts(config.home)),
-		...keepingAgents(host),
+		...keepingAgents(kept),
 		async work({ capacity = config.concurrency, conversations = config.conversations } = {}) {
 			const workerId = `${hostname()}-${process.pid}`;
 			const handle = await machine.start(workerId);

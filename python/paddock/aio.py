@@ -196,8 +196,10 @@ class AsyncClient:
 
     # Live agents
 
-    async def converse(self, *, endpoint: EndpointLike, **options: Unpack[ConversationOptions]) -> AsyncConversation:
-        """Stores and queues a live agent. From then on it survives anything."""
+    async def converse(
+        self, *, endpoint: EndpointLike | None = None, **options: Unpack[ConversationOptions]
+    ) -> AsyncConversation:
+        """Stores and queues a live agent. From then on it survives anything. Only a ``kept_agent`` needs no endpoint."""
         key = options.get("idempotency_key") or uuid.uuid4().hex
         body, headers = conversation_body(endpoint, options), {"idempotency-key": key}
         made = await self._transport.call("POST", "/conversations", body=body, headers=headers)

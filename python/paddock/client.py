@@ -142,7 +142,7 @@ class Client:
         """Answers a question: one list of labels for each; None declines."""
         run(self._client.answer(rollout_id, request_id, answers, by=by))
 
-    def converse(self, *, endpoint: EndpointLike, **options: Unpack[ConversationOptions]) -> Conversation:
+    def converse(self, *, endpoint: EndpointLike | None = None, **options: Unpack[ConversationOptions]) -> Conversation:
         """Stores and queues a live agent. From then on it survives anything."""
         return Conversation(run(self._client.converse(endpoint=endpoint, **options)))
 

@@ -33,6 +33,8 @@ class ConversationOptions(TypedDict, total=False):
     """Patterns of files in the workdir that are announced when they appear."""
     folder: str
     """A folder of the worker's machine to work in, where the operator allows it."""
+    kept_agent: str
+    """A kept agent of the worker's machine, by name, instead of one in a box; it has an endpoint of its own."""
     idle_s: float
     lifetime_s: float
     sandbox: str
@@ -166,7 +168,7 @@ class AsyncConversation:
         return f"/conversations/{quote(self.id, safe='')}{rest}"
 
 
-def conversation_body(endpoint: EndpointLike, options: ConversationOptions) -> dict[str, Any]:
+def conversation_body(endpoint: EndpointLike | None, options: ConversationOptions) -> dict[str, Any]:
     known = ConversationOptions.__annotations__
     unknown = sorted(set(options) - set(known))
     if unknown:
@@ -177,4 +179,5 @@ def conversation_body(endpoint: EndpointLike, options: ConversationOptions) -> d
         given["files"] = files_to_json(given["files"])
     for name in {"agent", "sampling", "box", "budget", "clocks"} & given.keys():
         given[name] = camel_keys(given[name])
-    return {"endpoint": endpoint_to_json(endpoint), "by": "python", **camel_keys(given)}
+    where = {} if endpoint is None else {"endpoint": endpoint_to_json(endpoint)}
+    return {**where, "by": "python", **camel_keys(given)}

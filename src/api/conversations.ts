@@ -24,7 +24,7 @@ const NOT_FOUND = { 404: "No conversation has this id" };
 const refusals = { ...NOT_FOUND, 409: "The conversation is closed" };
 const path = `${API}/conversations`;
 
-export const ConversationCreate = ConversationRequest.extend({
+export const ConversationCreate = ConversationRequest.safeExtend({
 	by,
 	idempotencyKey: IdempotencyKey.optional(),
 }).meta({ id: "ConversationCreate" });

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { existsSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
-import type { ServeConversation, ServeConversationOptions } from "../agent/serve/conversation.ts";
+import type { KeptAgents, ReachedAgent } from "../agent/keeper/reached.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
 import { findServeProgram } from "../host/find-program.ts";
@@ -10,7 +11,8 @@ import { AgentName, type KeptAgent, type KeptBudget } from "../model/kept-agent.
 import type { KeptAgentChange } from "../store/kept-agent-steps.ts";
 import { unknownAgent } from "../store/kept-agents.ts";
 import { Keeping, type KeepingDeps, toKeeper } from "./keeping.ts";
-import { isThere, ownPlace } from "./place.ts";
+import { Neighbour } from "./neighbour.ts";
+import { isHere, isThere, ownPlace } from "./place.ts";
 
 export interface HostOptions extends KeepingDeps {
 	/** Of Paddock; agents have their homes below it, unless they are given another. */
@@ -49,7 +51,7 @@ const LOG_TAIL_BYTES = 256 * 1024;
 const STOP_MS = 20_000;
 
 /** The agents that are kept outside any box: their records, and the servers of those that this process keeps. */
-export class AgentHost implements AsyncDisposable {
+export class AgentHost implements KeptAgents, AsyncDisposable {
 	readonly #options: HostOptions;
 	readonly #kept = new Map<string, Started>();
 	#isClosed = false;
@@ -136,9 +138,25 @@ export class AgentHost implements AsyncDisposable {
 		return removed;
 	}
 
-	/** A conversation with an agent that this process keeps, or starts now. */
-	async open(name: string, options: ServeConversationOptions): Promise<ServeConversation> {
-		return await (await this.start(name)).open(options);
+	/** Kept by this process or another of this machine; started here if nobody keeps it. */
+	async reach(name: string): Promise<ReachedAgent> {
+		const { store } = this.#options;
+		const agent = await this.find(name);
+		if (agent === null) throw unknownAgent(name);
+		const { keptBy, baseUrl } = agent;
+		if (!this.#kept.has(name)) {
+			if (isElsewhere(agent)) throw notHere(name);
+			const isNeighbour = keptBy !== null && keptBy.pid !== process.pid && (await isThere(keptBy));
+			if (isNeighbour && baseUrl !== null)
+				return new Neighbour(agent, baseUrl, (await store.agents.secrets(name)).password, store);
+		}
+		const kept = await this.start(name);
+		const { over } = kept;
+		if (over.aborted) {
+			await kept.ended;
+			return await this.reach(name);
+		}
+		return { agent: kept.agent, over, open: (options) => kept.open(options), [Symbol.dispose]: () => {} };
 	}
 
 	/** The end of its server's log, without its secrets; null when there is no such agent. */
@@ -248,6 +266,16 @@ export class AgentHost implements AsyncDisposable {
 		await toKeeper(agent, secrets, "", provider).stop();
 		if (agent.keptBy !== null) await store.agents.release(agent.name, agent.keptBy);
 	}
+}
+
+/** Kept on another machine, or was: what it remembers is there. */
+function isElsewhere({ keptBy, starts, home }: KeptAgent): boolean {
+	if (keptBy !== null) return !isHere(keptBy);
+	return starts > 0 && !existsSync(home);
+}
+
+function notHere(name: string): UsageError {
+	return new UsageError(`the agent ${name} is kept on another machine than this`, "agent_not_here");
 }
 
 function describe(place: KeptAgent["keptBy"]): string {

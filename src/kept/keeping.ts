@@ -22,6 +22,7 @@ export class Keeping implements AsyncDisposable {
 	readonly #deps: KeepingDeps;
 	readonly #access: ModelAccess;
 	readonly #ended = Promise.withResolvers<string>();
+	readonly #over = new AbortController();
 	#watching: Disposable | null = null;
 	#closing: Promise<void> | null = null;
 
@@ -76,6 +77,15 @@ export class Keeping implements AsyncDisposable {
 		return this.#ended.promise;
 	}
 
+	/** Fires, with why as its reason, before anything of it ends. */
+	get over(): AbortSignal {
+		return this.#over.signal;
+	}
+
+	get agent(): KeptAgent {
+		return this.#agent;
+	}
+
 	get baseUrl(): string | null {
 		return this.keeper.baseUrl;
 	}
@@ -124,6 +134,7 @@ export class Keeping implements AsyncDisposable {
 	}
 
 	async #closeNow(reason: string): Promise<void> {
+		this.#over.abort(reason);
 		this.#watching?.[Symbol.dispose]();
 		await using stack = new AsyncDisposableStack();
 		stack.defer(() => this.#ended.resolve(reason));

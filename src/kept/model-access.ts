@@ -4,6 +4,7 @@ import { UsageError } from "../errors.ts";
 import { openGateway } from "../gateway/agent-side/server.ts";
 import { credentialOf, type NamedSpec, resolveCredential, resolveEndpoint } from "../gateway/catalog.ts";
 import type { Gateway, Tap } from "../gateway/gateway.ts";
+import { learnSecret } from "../log.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { KeptAgent, KeptBudget } from "../model/kept-agent.ts";
 import { Sampling } from "../model/request.ts";
@@ -30,6 +31,8 @@ export async function openModelAccess(
 	const endpoint = await resolve(agent, secrets, deps, stack);
 	const { models } = agent;
 	if (agent.via === "direct") {
+		// It lies in the agent's own configuration.
+		if (endpoint.apiKey !== undefined) learnSecret(endpoint.apiKey);
 		const owned = stack.move();
 		return {
 			provider: { baseUrl: endpoint.baseUrl, apiKey: endpoint.apiKey ?? "none", models },

@@ -9,10 +9,14 @@ export async function ownPlace(): Promise<AgentKeeperPlace> {
 	return { machine: `${hostname()} ${bootId()}`, pid, startTime };
 }
 
+export function isHere({ machine }: AgentKeeperPlace): boolean {
+	return machine.split(" ")[0] === hostname();
+}
+
 /** Whether whoever keeps an agent still lives; on another machine nobody here can tell, so it does. */
 export async function isThere(place: AgentKeeperPlace): Promise<boolean> {
-	const [machine, boot] = place.machine.split(" ");
-	if (machine !== hostname()) return true;
+	if (!isHere(place)) return true;
+	const [, boot] = place.machine.split(" ");
 	return boot === bootId() && (await isSame(place));
 }
 

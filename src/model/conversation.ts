@@ -2,6 +2,7 @@ import { z } from "zod";
 import { EndpointSpec } from "./endpoint.ts";
 import { EventBody, Phase } from "./event.ts";
 import { Failure } from "./failure.ts";
+import { AgentName } from "./kept-agent.ts";
 import { Mode, RolloutRequest, SandboxName } from "./request.ts";
 import { BoxSpec, Budget, Clocks, MAX_COMMANDS, MAX_FILES, Task, TaskFile } from "./task.ts";
 
@@ -28,6 +29,9 @@ export const ConversationTerms = z
 			.regex(/^\//, "must be an absolute path")
 			.optional()
 			.describe("A folder of the worker's machine to work in, read and written; the operator allows which"),
+		keptAgent: AgentName.optional().describe(
+			"Held with this kept agent of the worker's machine, not with one in a box; the operator allows it",
+		),
 		deliverables: z
 			.array(z.string().min(1).max(1_000))
 			.max(100)
@@ -46,7 +50,7 @@ export type ConversationTerms = z.infer<typeof ConversationTerms>;
 
 const shared = RolloutRequest.omit({ task: true }).shape;
 
-/** A live agent in a box of its own, to be talked to until it is closed. */
+/** A live agent, in a box of its own or kept on the worker's machine, to be talked to until it is closed. */
 export const ConversationRequest = z
 	.strictObject({
 		text: z
@@ -62,6 +66,7 @@ export const ConversationRequest = z
 			.default([])
 			.describe("Shell commands in the box, run before the agent exists"),
 		...shared,
+		endpoint: EndpointSpec.optional().describe("Where its model is; needed unless a kept agent has its own"),
 		...ConversationTerms.shape,
 		priority: z
 			.int()
@@ -74,6 +79,10 @@ export const ConversationRequest = z
 		budget: Budget.extend({ maxCalls: z.int().positive().default(10_000) }).prefault({}),
 		box: BoxSpec.prefault({}),
 	})
+	.refine(({ endpoint, keptAgent }) => (endpoint === undefined) === (keptAgent !== undefined), {
+		path: ["endpoint"],
+		message: "one of endpoint and keptAgent is needed, not both: a kept agent has its own",
+	})
 	.meta({ id: "ConversationRequest" });
 export type ConversationRequest = z.infer<typeof ConversationRequest>;
 
@@ -82,10 +91,10 @@ const NO_TASK = "Talk with the person who writes to you, and help with what they
 const TASK_ID = "conversation";
 
 /** As workers read it: the box to open is a task's, the rest are terms. */
-export function toRequest(request: ConversationRequest): {
-	request: RolloutRequest;
-	terms: ConversationTerms;
-} {
+export function toRequest(
+	request: ConversationRequest,
+	endpoint: EndpointSpec = request.endpoint!,
+): { request: RolloutRequest; terms: ConversationTerms } {
 	const {
 		text: _text,
 		files,
@@ -96,12 +105,16 @@ export function toRequest(request: ConversationRequest): {
 		idleS,
 		lifetimeS,
 		folder,
+		keptAgent,
 		deliverables,
 		after,
 		...rest
 	} = request;
 	const task = Task.parse({ id: TASK_ID, instruction: NO_TASK, files, setup: before, clocks, budget, box });
-	return { request: { ...rest, task }, terms: { idleS, lifetimeS, folder, deliverables, after } };
+	return {
+		request: { ...rest, endpoint, task },
+		terms: { idleS, lifetimeS, folder, keptAgent, deliverables, after },
+	};
 }
 
 /** Why a conversation is over. */
@@ -130,7 +143,8 @@ export const ConversationRow = z
 		sandboxId: z.string().nullable(),
 		sessionId: z.string().nullable().describe("OpenCode's; stays the same when it is opened again"),
 		endpoint: EndpointSpec.describe("Without any key"),
-		sandbox: SandboxName,
+		sandbox: SandboxName.nullable().describe("Null for a kept agent: it has no box"),
+		keptAgent: z.string().nullable().describe("The kept agent that it is held with"),
 		mode: Mode,
 		priority: z.int(),
 		labels: z.record(z.string(), z.string()),

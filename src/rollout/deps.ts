@@ -1,4 +1,5 @@
 import type { Agent } from "../agent/agent.ts";
+import type { KeptAgents } from "../agent/keeper/reached.ts";
 import type { Refresher } from "../credential/refresher/refresher.ts";
 import type { Gateway } from "../gateway/gateway.ts";
 import type { Reach } from "../gateway/upstream/reach.ts";
@@ -19,6 +20,7 @@ export interface Deps {
 	agent: Agent;
 	policies: PolicyServer;
 	boxes: ReadyBoxes;
+	kept: KeptAgents;
 	verify: Verify;
 	/** Refreshes the logins that rollouts hold. */
 	refresher: Refresher;

@@ -32,9 +32,9 @@ export class HaltSwitch {
 		this.#halted.resolve(null);
 	}
 
-	/** Halts when `signal` fires. */
-	on(signal: AbortSignal, reason: Halt): Disposable {
-		const fire = () => this.halt(reason);
+	/** Halts when `signal` fires; its own reason may say why. */
+	on(signal: AbortSignal, reason: Halt | ((why: unknown) => Halt)): Disposable {
+		const fire = () => this.halt(typeof reason === "function" ? reason(signal.reason) : reason);
 		if (signal.aborted) fire();
 		else signal.addEventListener("abort", fire, { once: true });
 		return { [Symbol.dispose]: () => signal.removeEventListener("abort", fire) };

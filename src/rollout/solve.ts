@@ -14,7 +14,7 @@ import { keepEvidence } from "./evidence.ts";
 import { type Halt, HaltSwitch } from "./halt.ts";
 import { BOX_LOST, CREDENTIAL_LOST, openTap } from "./open-tap.ts";
 import type { RolloutRecord } from "./record.ts";
-import { openConversation } from "./talk/open-conversation.ts";
+import { inWorkdir, openConversation } from "./talk/open-conversation.ts";
 import { Transcript } from "./transcript.ts";
 
 /**
@@ -57,7 +57,7 @@ export async function solve(
 	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
 
 	const transcript = new Transcript(rollout, deps.store);
-	await using conversation = await openConversation(ready, halt);
+	await using conversation = await openConversation(inWorkdir(ready), halt);
 	using _hearing = conversation?.subscribe((event) => {
 		// Of calls that no gateway sees, the agent's answers tell.
 		if (planted && event.type === "message") hasActed ||= event.message.error === null;

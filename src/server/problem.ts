@@ -86,6 +86,8 @@ const USAGE_STATUS: Record<string, number> = {
 	driver_refused: 422,
 	folder_refused: 422,
 	folder_unsupported: 422,
+	box_needed: 422,
+	host_agents_refused: 403,
 	unknown_host: 404,
 	unknown_agent: 404,
 	agent_exists: 409,

@@ -1,4 +1,5 @@
 import { UsageError } from "../errors.ts";
+import { learnSecret } from "../log.ts";
 import { newId } from "../model/id.ts";
 import type { AgentKeeperPlace, KeptAgent } from "../model/kept-agent.ts";
 import type { Database } from "./database.ts";
@@ -69,7 +70,9 @@ export class KeptAgents {
 		const row = (await this.#database.agents()).find((each) => each.name === name);
 		if (row === undefined) throw unknownAgent(name);
 		const key = await this.#vault.keyOf(agentKeyName(row.id));
-		return JSON.parse(key.open(row.sealed, contextOf(row.id)).toString("utf8")) as KeptSecrets;
+		const secrets = JSON.parse(key.open(row.sealed, contextOf(row.id)).toString("utf8")) as KeptSecrets;
+		for (const secret of Object.values(secrets)) if (secret !== null) learnSecret(secret);
+		return secrets;
 	}
 
 	/** Null when there is none. `needsRestart`: what runs goes on as it was until it is started anew. */

@@ -84,12 +84,21 @@ export function toRollout(row: WholeColumns): Rollout {
 const STATES = { queued: "queued", running: "open", done: "closed" } as const;
 
 export function toConversation(row: RolloutColumns): ConversationRow {
-	const { endpoint, sandbox, mode, priority, labels } = termsOf(row);
+	const { endpoint, sandbox, mode, priority, labels, conversation } = termsOf(row);
+	const keptAgent = conversation?.keptAgent ?? null;
 	const { groupId, batchId, taskId, handedBack, abortRequested, outcome, reward, ...state } = stateOf(row);
 	const { status, sandboxId = null, sessionId = null } = state;
 	const { closed, last_seq: lastSeq } = row;
 	const shown = { ...state, status: STATES[status], closed, sandboxId, sessionId, lastSeq };
-	return { ...shown, endpoint, sandbox, mode, priority, labels };
+	return {
+		...shown,
+		endpoint,
+		sandbox: keptAgent === null ? sandbox : null,
+		keptAgent,
+		mode,
+		priority,
+		labels,
+	};
 }
 
 function termsOf(row: RolloutColumns): RolloutTerms {

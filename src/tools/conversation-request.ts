@@ -1,4 +1,7 @@
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { UsageError } from "../errors.ts";
+import { AgentName } from "../model/kept-agent.ts";
 import { RolloutArguments } from "./arguments.ts";
 import { type RequestSurroundings, toRolloutRequest } from "./request.ts";
 
@@ -13,6 +16,9 @@ export const conversationShape = {
 		.enum(["allow", "deny", "ask"])
 		.nullish()
 		.describe("Whether tools that change something need an `answer`. Default ask"),
+	kept_agent: AgentName.nullish().describe(
+		"A kept agent of the server's machine, by name, instead of an agent in a box: it has its own models, and no walls",
+	),
 	idle_s: z
 		.number()
 		.positive()
@@ -25,9 +31,11 @@ const Arguments = z.object(conversationShape);
 
 /** The same words mean the same as for a rollout. */
 export function toConversationRequest(
-	{ permission, idle_s, ...given }: z.infer<typeof Arguments>,
+	{ permission, idle_s, kept_agent, ...given }: z.infer<typeof Arguments>,
 	surroundings: RequestSurroundings,
 ): object {
+	const talk = { agent: { permission: permission ?? "ask" }, ...(idle_s ? { idleS: idle_s } : {}) };
+	if (kept_agent) return { keptAgent: kept_agent, ...requireNothingElse(given), ...talk };
 	const spoken = RolloutArguments.parse({ ...given, idempotency_key: undefined, instruction: "-" });
 	const { task, ...terms } = toRolloutRequest(spoken, surroundings).request;
 	const { priority: _, maxAttempts: __, ...rest } = terms;
@@ -36,9 +44,16 @@ export function toConversationRequest(
 		files: task.files,
 		before: task.setup,
 		box: task.box,
-		agent: { ...terms.agent, permission: permission ?? "ask" },
-		...(idle_s ? { idleS: idle_s } : {}),
+		...talk,
+		agent: { ...terms.agent, ...talk.agent },
 	};
+}
+
+/** A kept agent has its own models, and no box. */
+function requireNothingElse({ idempotency_key: _, ...given }: Partial<z.infer<typeof Arguments>>): object {
+	const said = Object.entries(given).find(([, value]) => value && !isDeepStrictEqual(value, []));
+	if (said === undefined) return {};
+	throw new UsageError(`kept_agent has its own models, and no box: leave ${said[0]} out`, "box_needed");
 }
 
 function pick<K extends keyof typeof shape>(names: K[]): Pick<typeof shape, K> {

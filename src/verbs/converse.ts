@@ -18,6 +18,7 @@ import { follow } from "../store/follow.ts";
 import type { Store } from "../store/store.ts";
 import type { Admission } from "./admission.ts";
 import { requireCredentials } from "./credentials.ts";
+import { findKept, requireConsent } from "./kept-conversation.ts";
 import { requireAcceptable } from "./request-rules.ts";
 import { requireSpeaker } from "./speaker.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
@@ -44,12 +45,13 @@ export function conversing(
 		async converse(asked, { idempotencyKey, by = "caller", isOwner = false } = {}) {
 			requireStorable({ asked, idempotencyKey, by }, "request");
 			requireSpeaker(by);
-			const { request, terms } = toRequest(asked);
 			requireTalkative(asked);
-			// On many machines nobody knows whose folder a path will be.
-			const isOwnFolder = isOwner && config.databaseUrl === null;
+			const agent = await findKept(asked, store, config);
+			const { request, terms } = toRequest(asked, agent?.endpoint);
+			// On many machines nobody knows whose folder a path will be. To an agent without walls all of them are open.
+			const isOwnFolder = agent !== null || (isOwner && config.databaseUrl === null);
 			if (!isOwnFolder) requireFolder(asked, config);
-			requireAcceptable(request, config);
+			if (agent === null) requireAcceptable(request, config);
 			const { endpoint } = request;
 			const opening = asked.text === undefined ? undefined : { text: asked.text, by };
 			const keyed = "apiKey" in endpoint && endpoint.apiKey !== undefined;
@@ -57,7 +59,7 @@ export function conversing(
 				id: newConversationId(),
 				request: { ...request, conversation: { ...terms, keyed, isOwnFolder, opening } },
 			};
-			await requireCredentials([stored.request], store, config.env);
+			if (agent === null) await requireCredentials([stored.request], store, config.env);
 			const row = await admission.admit(1, idempotencyKey, async () => {
 				const { rollouts } = await store.submit({ rollouts: [stored], idempotencyKey });
 				const { id, status, priority } = rollouts[0]!;
@@ -112,6 +114,7 @@ export function conversing(
 			requireSpeaker(by);
 			const found = await find(id);
 			if (found === null) return null;
+			requireConsent(found, config);
 			if (!(await store.post(id, { type: "send", text, by, id: messageId }))) throw closed(id);
 			return { messageId };
 		},
@@ -126,6 +129,7 @@ export function conversing(
 			requireSpeaker(by);
 			const found = await find(id);
 			if (found === null) return null;
+			requireConsent(found, config);
 			const whole = (await store.get(id))!;
 			if (whole.request.conversation?.keyed && apiKey === undefined)
 				throw new UsageError(

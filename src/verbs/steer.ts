@@ -1,12 +1,14 @@
+import type { Config } from "../config.ts";
 import { kindOf } from "../model/id.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import { requireConsent } from "./kept-conversation.ts";
 import { requireSpeaker } from "./speaker.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
 import type { Steering } from "./verbs.ts";
 
 /** A say in what runs, wherever it runs: what is said is stored, and whoever runs the rollout reads it. */
-export function steering(store: Store, queue: Queue): Steering {
+export function steering(config: Config, store: Store, queue: Queue): Steering {
 	return {
 		async abort(target) {
 			if (!Object.values(target).every(isStorable)) return [];
@@ -22,7 +24,9 @@ export function steering(store: Store, queue: Queue): Steering {
 		async command(id, command) {
 			requireStorable(command, "command");
 			requireSpeaker(command.by);
-			return isStorable(id) && (await store.post(id, command));
+			if (!isStorable(id)) return false;
+			if (kindOf(id) === "conversation") requireConsent(await store.conversation(id), config);
+			return await store.post(id, command);
 		},
 	};
 }

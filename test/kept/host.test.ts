@@ -43,7 +43,8 @@ function endpoint() {
 }
 
 async function ask(name: string, text: string): Promise<TurnReply> {
-	await using talk = await host.open(name, { directory: work, title: "test" });
+	using reached = await host.reach(name);
+	await using talk = await reached.open({ directory: work, title: "test" });
 	let last: TurnReply | null = null;
 	for await (const reply of driveTurn(talk, text)) last = reply;
 	return last!;

@@ -5,6 +5,7 @@ import type { Agent, BootedAgent, Conversation, ConversationEvent, Turn } from "
 import { openRefresher } from "../../src/credential/refresher/refresher.ts";
 import { openGateway } from "../../src/gateway/agent-side/server.ts";
 import { Reach } from "../../src/gateway/upstream/reach.ts";
+import { AgentHost } from "../../src/kept/host.ts";
 import { LocalLive } from "../../src/live/local.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import { newId } from "../../src/model/id.ts";
@@ -58,6 +59,7 @@ export async function openStage(
 		live: new LocalLive(),
 		boxes: new ColdBoxes(ready),
 		reach: new Reach(),
+		kept: stack.use(new AgentHost({ store, home, env: {}, warn: () => {} })),
 		refresher: stack.use(openRefresher({ type: "sqlite", home })),
 		maxTraceBytes: 1024 * 1024 * 1024,
 		endpointSlots: new Turnstiles(Number.POSITIVE_INFINITY),

@@ -56,3 +56,43 @@ test("whoever asks over HTTP chooses neither the program nor its place", async (
 		expect((await postJson(app, "/api/v1/agents", { ...HELPER, ...more })).status).toBe(422);
 	expect((await client.agents()).items).toEqual([]);
 });
+
+test("a conversation with a kept agent is refused what only a box, or another model, could give", async () => {
+	await client.addAgent(HELPER);
+	const boxed = {
+		...{ files: [{ path: "a", content: "b" }], before: ["true"], after: ["true"], deliverables: ["*.md"] },
+		...{ sandbox: "docker" as const, box: { network: "internet" as const }, budget: { maxCalls: 1 } },
+		...{ mode: "black_box" as const, sampling: { temperature: 1 }, clocks: { setupS: 1 } },
+	};
+	for (const [name, value] of Object.entries(boxed)) {
+		const refused = client.converse({ keptAgent: "helper", [name]: value });
+		await expect(refused).rejects.toMatchObject({ status: 422, code: "box_needed" });
+		await expect(refused).rejects.toThrow(name);
+	}
+	const agent = { compaction: true };
+	await expect(client.converse({ keptAgent: "helper", agent })).rejects.toThrow("compaction");
+	const two = { keptAgent: "helper", endpoint: { type: "policy", policy: "noop" } } as const;
+	for (const body of [two, {}])
+		await expect(client.converse(body)).rejects.toMatchObject({ status: 422, code: "invalid_request" });
+	await expect(client.converse({ keptAgent: "nobody" })).rejects.toMatchObject({ code: "unknown_agent" });
+	expect((await client.conversations()).items).toEqual([]);
+	await client.removeAgent("helper");
+});
+
+test("without the operator's word nobody talks to one over HTTP, not even where its owner does", async () => {
+	await client.addAgent(HELPER);
+	const { id } = await client.converse({ keptAgent: "helper", agent: { permission: "ask" } });
+	await using careful = await openIdlePaddock({ home: paddock.config.home });
+	const stranger = clientOf(createApp(careful));
+	for (const refused of [
+		stranger.converse({ keptAgent: "helper" }),
+		stranger.say(id, "Hello."),
+		stranger.interruptConversation(id, { text: "Hello." }),
+		stranger.permit(id, "per_1", { reply: "once" }),
+	])
+		await expect(refused).rejects.toMatchObject({ status: 403, code: "host_agents_refused" });
+	expect(await stranger.closeConversation(id)).toMatchObject({ keptAgent: "helper", sandbox: null });
+	const reopened = stranger.reopenConversation(id, {});
+	await expect(reopened).rejects.toMatchObject({ status: 403, code: "host_agents_refused" });
+	await client.removeAgent("helper");
+});

@@ -28,12 +28,17 @@ const FOLDER_LABEL = "chat-folder";
 export const chat: Command = {
 	name: "chat",
 	operands: "[folder|conversation]",
-	summary: "talk to an agent in a box: text as it is written, permissions, interrupts",
+	summary:
+		"talk to an agent, in a box unless it is a kept one: text as it is written, permissions, interrupts",
 	details: `The agent works in the folder itself and can reach nothing else of this machine; with --copy, or on a server, it works on
 a copy, and your own files stay as they are. /diff shows what it changed with a tool.
 What it wants to do is asked for (y once, a always, n with a reason), unless --permission says otherwise.
 Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goes on from there.`,
 	options: {
+		agent: {
+			value: "<name>",
+			help: "a kept agent (paddock agent list) instead of one in a box: it has no walls",
+		},
 		resume: { help: "go on with the last conversation of this folder, or with the one that is named" },
 		...Object.fromEntries(Object.entries(MODEL_OPTIONS).filter(([name]) => name !== "trace")),
 		permission: {
@@ -53,6 +58,7 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 	examples: [
 		{ line: "paddock chat . --endpoint openai", says: "about the files of this folder" },
 		{ line: "paddock chat --resume", says: "go on where you left" },
+		{ line: "paddock chat . --agent aide", says: "with an agent that is kept on this machine" },
 		{ line: "paddock chat --policy noop", says: "with a scripted model: no key, no network" },
 		{
 			line: "paddock chat --base-url http://127.0.0.1:8001/v1 --model Qwen/Qwen3-8B --verbosity verbose",
@@ -69,7 +75,8 @@ Ctrl-C interrupts, twice it leaves. What was said and done is kept: --resume goe
 		const place = placeOf(args, shell);
 		const config = loadConfig(shell.env, shell.directory);
 		const request = args.has("resume") ? null : await toRequest(args, shell, config, place.folder);
-		if (request !== null && server === undefined) await requireEndpoint(request.endpoint, config.env);
+		if (request?.endpoint !== undefined && server === undefined)
+			await requireEndpoint(request.endpoint, config.env);
 		try {
 			await using partner =
 				server === undefined
@@ -132,13 +139,32 @@ async function toRequest(
 	if (folder !== null && !(await isFolder(folder)))
 		throw new UsageError(`${folder} is no folder.`, "bad_option");
 	return ConversationRequest.parse({
+		...(args.has("agent") ? keptAgent(args, folder) : await inBox(args, shell, config, folder)),
+		agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
+		labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },
+	});
+}
+
+async function inBox(args: Arguments, shell: Shell, config: Config, folder: string | null): Promise<object> {
+	return {
 		endpoint: toEndpointSpec(args, shell.env, POLICY_NAMES),
 		sampling: toSampling(args),
 		sandbox: toSandbox(args) ?? config.sandbox,
 		...(await filesOf(folder, args.has("copy") || args.has("server"))),
-		agent: { permission: args.choice("permission", PERMISSIONS) ?? "ask" },
-		labels: { [FOLDER_LABEL]: labelOf(folder ?? shell.directory) },
-	});
+	};
+}
+
+/** It has its own models and no box; on a server there is no such folder. */
+function keptAgent(args: Arguments, folder: string | null): object {
+	const clash = [...Object.keys(MODEL_OPTIONS), "copy", "sandbox"].find((name) => args.has(name));
+	if (clash !== undefined)
+		throw new UsageError(
+			`--agent and --${clash} contradict each other: a kept agent has its own models, and no box.`,
+			"contradiction",
+		);
+	if (folder !== null && args.has("server"))
+		throw new UsageError("A kept agent of a server cannot work in a folder of yours.", "contradiction");
+	return { keptAgent: args.text("agent"), ...(folder === null ? {} : { folder }) };
 }
 
 /** The folder itself, or what is in it; on a server there is no such folder. */

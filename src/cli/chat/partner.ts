@@ -51,7 +51,7 @@ export async function openLocalPartner(
 ): Promise<Partner> {
 	await using stack = new AsyncDisposableStack();
 	// Whoever types here asks for themselves: there is no queue to protect, and no stranger to refuse.
-	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null };
+	const own = { ...config, queueLimit: Number.POSITIVE_INFINITY, token: null, hostAgents: true };
 	const paddock = stack.use(await openHere(own, warn, options));
 	// A terminal that was cut off may have left the very conversation to go on with, and more. Rollouts are not for a terminal.
 	stack.use(await paddock.work({ capacity: 0, conversations: options.adopt ? 2 : 1 }));

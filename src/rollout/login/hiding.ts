@@ -3,10 +3,10 @@ import type { EventBody } from "../../model/event.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
- * The same store for a rollout whose login lies in its box: whatever the agent has read there is not written down. `learn` makes known
- * what lies there now, before each word is written.
+ * The same store for an agent that can read a secret: whatever it has read is not written down. `learn` makes known what lies there
+ * now, before each word is written.
  */
-export function hiding(store: Store, learn: () => Promise<void>): Store {
+export function hiding(store: Store, learn: () => Promise<void> = async () => {}): Store {
 	return new Proxy(store, {
 		get(target, name) {
 			if (name === "append")

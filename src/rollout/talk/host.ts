@@ -10,12 +10,14 @@ import { closing, inTime, unresponsiveBox } from "../clock.ts";
 import { collect } from "../collect.ts";
 import type { Deps } from "../deps.ts";
 import { RolloutRecord } from "../record.ts";
+import { talkInBox } from "./in-box.ts";
 import { recall } from "./recall.ts";
-import { talk } from "./talk.ts";
+import { talkWithKept } from "./with-kept.ts";
 
 /**
- * The story of one conversation, as a worker sees it. Remember what was said before; open a box with the agent waiting; let
- * people talk to it until it is closed; run what the caller wants run afterwards; keep what is worth keeping.
+ * The story of one conversation, as a worker sees it. Remember what was said before; open a box with the agent waiting, or
+ * turn to one that is kept on this machine; let people talk to it until it is closed; run what the caller wants run afterwards; keep
+ * what is worth keeping.
  *
  * `close`: somebody wants it closed. `leave`: it has to go on elsewhere. `move`: it should, when the agent has nothing to do.
  */
@@ -31,14 +33,19 @@ export async function host(
 	const late = () => unresponsiveBox("ending the agent", teardownS);
 	let closed: ConversationEnd | null = close.aborted ? "asked" : null;
 	try {
-		const past = await recall(deps.store, rollout.id);
-		const ready = await deps.boxes.open(rollout.request, record, signal);
-		await using _closing = closing(ready, "the agent's box", teardownS, (text) => record.note(text));
-		using _telling = { [Symbol.dispose]: () => record.emit({ type: "teardown-start" }) };
-		const end = await talk(rollout, past, ready, deps, record, { close, leave: gone, move });
+		const isKept = rollout.request.conversation?.keptAgent !== undefined;
+		const past = await recall(deps.store, rollout.id, { isKept });
+		const signals = { close, leave: gone, move };
+		const ready = isKept ? null : await deps.boxes.open(rollout.request, record, signal);
+		await using _closing = ready && closing(ready, "the agent's box", teardownS, (text) => record.note(text));
+		using _telling = ready && { [Symbol.dispose]: () => record.emit({ type: "teardown-start" }) };
+		const end =
+			ready === null
+				? await talkWithKept(rollout, past, deps, record, signals)
+				: await talkInBox(rollout, past, ready, deps, record, signals);
 		({ closed } = end);
 		record.ended(closed === null ? "aborted" : OUTCOMES[closed], end.failure);
-		if (closed !== null && end.failure === null) {
+		if (ready !== null && closed !== null && end.failure === null) {
 			await runAfter(rollout, ready.box, record, gone);
 			await inTime(ready.box.killAll(), { ms: teardownS * 1000, late });
 			record.phase("collect");

@@ -7,16 +7,16 @@ import type { HaltSwitch } from "../halt.ts";
 
 /** Null when it had to stop before the agent could be talked to. */
 export async function openConversation(
-	ready: ReadyBox,
+	open: () => Promise<Conversation>,
 	halt: HaltSwitch,
-	options: { sessionId?: string } = {},
 ): Promise<Conversation | null> {
-	const directory = pathIn(ready.box, WORKDIR);
-	const opening = within("agent", "agent_start_failed", () => ready.agent.open(directory, options), {
-		retryable: true,
-	});
+	const opening = within("agent", "agent_start_failed", open, { retryable: true });
 	const conversation = await Promise.race([opening, halt.halted]);
 	// One that opens all the same is let go; why one did not no longer matters.
 	if (conversation === null) opening.then((late) => late[Symbol.asyncDispose]()).catch(() => {});
 	return conversation;
+}
+
+export function inWorkdir({ agent, box }: ReadyBox, options: { sessionId?: string } = {}) {
+	return () => agent.open(pathIn(box, WORKDIR), options);
 }

@@ -1,26 +1,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CloseReason, Conversation } from "../../agent/agent.ts";
 import type { Attendant } from "../../conversation/attendant.ts";
-import { messageOf, within } from "../../errors.ts";
 import type { ConversationEnd, ConversationTerms } from "../../model/conversation.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { Failure } from "../../model/failure.ts";
 import type { Rollout } from "../../model/rollout.ts";
 import { attend } from "../attend.ts";
-import type { ReadyBox } from "../boxes/ready-box.ts";
 import type { Deps } from "../deps.ts";
-import { castEndpoint } from "../endpoint.ts";
-import { keepEvidence } from "../evidence.ts";
-import { type Halt, HaltSwitch } from "../halt.ts";
-import { BOX_LOST, CREDENTIAL_LOST, openTap } from "../open-tap.ts";
+import type { Halt, HaltSwitch } from "../halt.ts";
 import type { RolloutRecord } from "../record.ts";
-import { WAITS } from "../solve.ts";
-import { Transcript } from "../transcript.ts";
-import { Deliverables } from "./deliverables.ts";
-import { openConversation } from "./open-conversation.ts";
+import type { Transcript } from "../transcript.ts";
 import type { Past } from "./recall.ts";
-import { giveState, packState, takeState } from "./state.ts";
-import { TurnSlot } from "./turn-slot.ts";
+import type { TurnSlot } from "./turn-slot.ts";
 import { Turns } from "./turns.ts";
 
 /** How a conversation ended, here; null when it goes on elsewhere. */
@@ -36,89 +27,71 @@ const OPENING = "opening";
 const INTERRUPT_GRACE_MS = 5_000;
 const REST_MS = 50;
 
-/**
- * Keeps the agent open and lets people talk to it, turn after turn, until it is closed, too long idle, or too old. After each
- * turn what was said and done is saved, so that another worker can go on from there.
- */
+/** An agent that is open, wherever it lives. */
+export interface LiveAgent {
+	conversation: Conversation;
+	transcript: Transcript;
+	/** Its place among those that work at its endpoint. */
+	slot: TurnSlot;
+	halt: HaltSwitch;
+	/** As its endpoint calls it. */
+	setModel(model: string): void;
+	/** Called after each turn, while nothing that people say reaches it: what was said and done is kept. */
+	keep(): Promise<void>;
+}
+
+export interface TalkSignals {
+	/** Somebody wants it closed. */
+	close: AbortSignal;
+	/** It has to go on elsewhere. */
+	leave: AbortSignal;
+	/** It should, when the agent has nothing to do. */
+	move?: AbortSignal | undefined;
+}
+
+/** Lets people talk to the agent, turn after turn, until it is closed, too long idle, or too old. */
 export async function talk(
 	rollout: Rollout,
 	past: Past,
-	ready: ReadyBox,
+	agent: LiveAgent,
 	deps: Deps,
 	record: RolloutRecord,
-	signals: { close: AbortSignal; leave: AbortSignal; move?: AbortSignal | undefined },
+	signals: TalkSignals,
 ): Promise<TalkEnd> {
+	const { conversation, transcript, slot, halt, keep } = agent;
 	const terms = rollout.request.conversation!;
-	const halt = new HaltSwitch();
-	const signal = AbortSignal.any([signals.close, signals.leave]);
-	const onWait = () => record.note(WAITS);
-	await using cast = await castEndpoint(rollout, deps, { signal, onWait });
-	using slot = new TurnSlot(() => deps.turnSlots.enter(cast.endpoint.baseUrl, signal));
-	await using tap = openTap(rollout, ready, cast.endpoint, deps, record, halt);
-	void halt.halted.then(() => tap.revoke());
-	using _leave = halt.on(signals.leave, { type: "aborted" });
-	using _lost = cast.lost && halt.on(cast.lost, { type: "failure", failure: CREDENTIAL_LOST });
-	using _clock = halt.on(AbortSignal.timeout(toTimerMs(restOfLifeMs(terms, past))), { type: "timeout" });
-	void ready.box.closed.then(() => halt.halt({ type: "failure", failure: BOX_LOST }));
-
-	if (past.state !== null) await restore(ready, past, record, terms.folder !== undefined);
-	const sessionId = past.state?.session.info.id;
-	await using conversation = await openConversation(
-		ready,
-		halt,
-		typeof sessionId === "string" ? { sessionId } : {},
-	);
-	if (conversation === null) return toEnd(halt.reason);
-	const transcript = new Transcript(rollout, deps.store);
 	using attending = attend(rollout, conversation, transcript, deps, record, {
 		heard: past.heard,
 		always: past.always,
-		// An agent in a box knows one model; the gateway knows which one that is.
-		setModel: (model) => tap.setModel(model),
+		setModel: (model) => agent.setModel(model),
 		sending: (send) => slot.during(send),
 		first: terms.opening && { type: "send", id: OPENING, ...terms.opening },
 	});
 	using turns = new Turns(conversation, transcript, record);
-	if (past.model !== null) tap.setModel(past.model);
+	if (past.model !== null) agent.setModel(past.model);
 	await sayAgain(conversation, slot, past, record);
 	record.phase("agent");
 	attending.attendant.begun();
-	const deliverables = new Deliverables(rollout, ready.box, deps.store, record, past.delivered);
-	using _delivering = conversation.subscribe((event) => {
-		if (event.type === "agent-event" && hasRun(event.properties)) deliverables.stirred();
-	});
-	const keep = async () => {
-		await deliverables.look();
-		await keepState(rollout, ready, conversation, deps, record);
-	};
-	const end = await takeTurns(conversation, slot, turns, attending.attendant, terms, halt, signals, keep);
-	await keepEvidence(rollout, ready, conversation, transcript, record);
-	return end;
+	return await takeTurns(conversation, slot, turns, attending.attendant, terms, halt, signals, keep);
 }
 
-/** A tool that has ended may have left something. */
-function hasRun(properties: Record<string, unknown>): boolean {
-	const part = properties.part as { type?: string; state?: { status?: string } } | undefined;
-	return part?.type === "tool" && part.state?.status === "completed";
+/** What ends it from outside, however it is told. */
+export function haltOn(
+	halt: HaltSwitch,
+	leave: AbortSignal,
+	terms: ConversationTerms,
+	past: Past,
+): Disposable {
+	using stack = new DisposableStack();
+	stack.use(halt.on(leave, { type: "aborted" }));
+	stack.use(halt.on(AbortSignal.timeout(toTimerMs(restOfLifeMs(terms, past))), { type: "timeout" }));
+	return stack.move();
 }
 
 /** Lives on from the moment it was opened, whoever hosts it. */
 function restOfLifeMs({ lifetimeS }: ConversationTerms, { openedAt }: Past): number {
 	const agedMs = openedAt === null ? 0 : Date.now() - openedAt;
 	return Math.max(1, lifetimeS * 1000 - agedMs);
-}
-
-async function restore(
-	ready: ReadyBox,
-	{ state }: Past,
-	record: RolloutRecord,
-	hasFolder: boolean,
-): Promise<void> {
-	if (state === null) return;
-	await within("sandbox", "restore_failed", () => giveState(ready, state), { retryable: true });
-	if (state.workdir === null && !hasFolder)
-		record.note("the files were too large to be kept: only what was said is back");
-	record.emit({ type: "state-restored", messages: state.session.messages.length });
 }
 
 /** What the worker before this one was told, and its agent took to the grave. */
@@ -197,26 +170,6 @@ async function interrupt(conversation: Conversation): Promise<void> {
 	await Promise.race([conversation.interrupt(), delay(INTERRUPT_GRACE_MS, undefined, { ref: false })]);
 }
 
-/** Nobody who talks to it waits for more than this; and what cannot be kept is said. */
-async function keepState(
-	rollout: Rollout,
-	ready: ReadyBox,
-	conversation: Conversation,
-	deps: Deps,
-	record: RolloutRecord,
-): Promise<void> {
-	const hasFolder = rollout.request.conversation?.folder !== undefined;
-	// Somebody was quicker: it is kept after that turn.
-	if (conversation.pending || conversation.sessionId === null) return;
-	try {
-		const state = await packState(await takeState(ready, conversation.sessionId, { hasFolder }));
-		await deps.store.putBlob(rollout.id, rollout.attempt, "state", state);
-		record.emit({ type: "state-saved", sizeBytes: state.length });
-	} catch (error) {
-		record.note(`what was said and done could not be kept: ${messageOf(error)}`);
-	}
-}
-
 function crashed({ code, message }: CloseReason): TalkEnd {
 	if (code === "asked") return ASKED;
 	return { closed: "failed", failure: { boundary: "agent", code, message, retryable: true } };
@@ -225,7 +178,7 @@ function crashed({ code, message }: CloseReason): TalkEnd {
 const ASKED: TalkEnd = { closed: "asked", failure: null };
 const ELSEWHERE: TalkEnd = { closed: null, failure: null };
 
-function toEnd(halt: Halt | null): TalkEnd {
+export function toEnd(halt: Halt | null): TalkEnd {
 	if (halt?.type === "failure") return { closed: "failed", failure: halt.failure };
 	if (halt?.type === "timeout") return { closed: "lifetime", failure: null };
 	if (halt?.type === "budget") return { closed: "budget", failure: null };
