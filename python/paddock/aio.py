@@ -20,7 +20,7 @@ from .errors import ApiError, NotFinished, Untrainable
 from .events import follow
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, TokenSums, Transcript
 from .request import Options, batch_body, rollout_body
-from .row import AsyncRows, AsyncSource, OnUntrainable
+from .row import AsyncRows, AsyncSource, Interventions, OnUntrainable
 from .runs import AsyncBatch, AsyncGroup
 from .task import EndpointLike, TaskLike
 from .transport import Transport
@@ -143,20 +143,27 @@ class AsyncClient:
             yield call
 
     async def samples(
-        self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse"
+        self,
+        rollout_id: str,
+        *,
+        untrainable: Literal["refuse", "include"] = "refuse",
+        interventions: Interventions = "keep",
     ) -> AsyncIterator[Sample]:
         """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
+        query = {"untrainable": untrainable, "interventions": interventions}
         try:
-            async for sample in self._transport.ndjson(_path(rollout_id, "/samples"), {"untrainable": untrainable}):
+            async for sample in self._transport.ndjson(_path(rollout_id, "/samples"), query):
                 yield Sample.from_json(sample)
         except ApiError as error:
             if error.code != "untrainable":
                 raise
-            raise Untrainable(rollout_id, (await self.certificate(rollout_id)).reasons) from None
+            certificate = await self.certificate(rollout_id, interventions=interventions)
+            raise Untrainable(rollout_id, certificate.reasons) from None
 
-    async def certificate(self, rollout_id: str) -> Certificate:
+    async def certificate(self, rollout_id: str, *, interventions: Interventions = "keep") -> Certificate:
         """What can be proven about the rollout's tokens."""
-        return Certificate.from_json(await self._get(rollout_id, "/certificate"))
+        query = {"interventions": interventions}
+        return Certificate.from_json(await self._transport.call("GET", _path(rollout_id, "/certificate"), query=query))
 
     async def abort(self, rollout_id: str) -> bool:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
@@ -215,10 +222,15 @@ class AsyncClient:
             yield ConversationState.from_json(row)
 
     def rows(
-        self, source: AsyncSource, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None
+        self,
+        source: AsyncSource,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
     ) -> AsyncRows:
         """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
-        return AsyncRows(self, source, untrainable, weights)
+        return AsyncRows(self, source, untrainable, weights, interventions)
 
     # Groups and batches by id
 

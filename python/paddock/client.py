@@ -12,7 +12,7 @@ from .conversations import AsyncConversation, ConversationOptions, ConversationS
 from .errors import Untrainable
 from .model import BatchSummary, Certificate, Event, GroupSummary, Json, Result, Sample, TokenSums, Transcript
 from .request import Options
-from .row import AsyncRows, AsyncSource, OnUntrainable, Row
+from .row import AsyncRows, AsyncSource, Interventions, OnUntrainable, Row
 from .runs import AsyncBatch, AsyncGroup
 from .task import EndpointLike, TaskLike
 
@@ -104,13 +104,20 @@ class Client:
         """Every captured model call with its tokens, one at a time, in the order in which they ended."""
         return BlockingIterator(self._client.calls(rollout_id))
 
-    def samples(self, rollout_id: str, *, untrainable: Literal["refuse", "include"] = "refuse") -> Iterator[Sample]:
+    def samples(
+        self,
+        rollout_id: str,
+        *,
+        untrainable: Literal["refuse", "include"] = "refuse",
+        interventions: Interventions = "keep",
+    ) -> Iterator[Sample]:
         """Training samples, one at a time. Raises Untrainable when the tokens cannot be vouched for."""
-        return BlockingIterator(self._client.samples(rollout_id, untrainable=untrainable))
+        samples = self._client.samples(rollout_id, untrainable=untrainable, interventions=interventions)
+        return BlockingIterator(samples)
 
-    def certificate(self, rollout_id: str) -> Certificate:
+    def certificate(self, rollout_id: str, *, interventions: Interventions = "keep") -> Certificate:
         """What can be proven about the rollout's tokens."""
-        return run(self._client.certificate(rollout_id))
+        return run(self._client.certificate(rollout_id, interventions=interventions))
 
     def abort(self, rollout_id: str) -> bool:
         """Stops it, queued or running; what was captured is kept. False when it had already ended."""
@@ -155,10 +162,18 @@ class Client:
         return BlockingIterator(self._client.conversations(**filters))
 
     def rows(
-        self, source: Source, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None
+        self,
+        source: Source,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
     ) -> Rows:
         """Training rows of a group, a batch, or of rollouts by id or result; waits for what is not finished."""
-        return Rows(self._client.rows(_to_async(source), untrainable=untrainable, weights=weights))
+        given = self._client.rows(
+            _to_async(source), untrainable=untrainable, weights=weights, interventions=interventions
+        )
+        return Rows(given)
 
     def set_weights(self, endpoint: str, version: str) -> None:
         """
@@ -318,9 +333,15 @@ class Group:
         """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
         return run(self._group.tokens())
 
-    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
+    def rows(
+        self,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
+    ) -> Rows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
-        return Rows(self._group.rows(untrainable=untrainable, weights=weights))
+        return Rows(self._group.rows(untrainable=untrainable, weights=weights, interventions=interventions))
 
     def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -349,9 +370,15 @@ class Batch:
         """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
         return run(self._batch.tokens())
 
-    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> Rows:
+    def rows(
+        self,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
+    ) -> Rows:
         """Training rows, group by group."""
-        return Rows(self._batch.rows(untrainable=untrainable, weights=weights))
+        return Rows(self._batch.rows(untrainable=untrainable, weights=weights, interventions=interventions))
 
     def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -379,6 +406,7 @@ def rows(
     *,
     untrainable: OnUntrainable = "skip",
     weights: Collection[str] | None = None,
+    interventions: Interventions = "keep",
 ) -> Rows:
     """
     Training rows for any trainer: ids, mask and logprobs of one length, the reward, and the advantage over the group.
@@ -386,8 +414,9 @@ def rows(
     ``untrainable`` says what to do with rollouts whose tokens the server cannot vouch for, or that have no reward:
     ``skip`` (they are in ``.skipped`` with the reasons), ``raise`` (Untrainable), or ``include``. ``weights`` names the
     weights whose samples are not yet stale; others, and those of which nobody said it, are untrainable too.
+    ``interventions`` says what becomes of calls after a person steered: ``keep``, ``mask`` (context without loss) or ``drop``.
     """
-    return client.rows(source, untrainable=untrainable, weights=weights)
+    return client.rows(source, untrainable=untrainable, weights=weights, interventions=interventions)
 
 
 def _to_async(source: Source) -> AsyncSource:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .aio import AsyncClient
 
 OnUntrainable = Literal["skip", "raise", "include"]
+Interventions = Literal["keep", "mask", "drop"]
+"""What becomes of calls after a person steered: trained on, context without loss, or left out."""
 AsyncSource = AsyncGroup | AsyncBatch | str | Result | Iterable[str | Result]
 
 
@@ -57,12 +59,14 @@ class AsyncRows:
         source: AsyncSource,
         untrainable: OnUntrainable,
         weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
     ) -> None:
         if untrainable not in ("skip", "raise", "include"):
             raise ValueError(f"untrainable is skip, raise or include, not {untrainable!r}")
         self._client = client
         self._untrainable = untrainable
         self._weights = weights
+        self._interventions = interventions
         self._groups: dict[str, GroupSummary] = {}
         self._iterator = self._of(source)
         self.skipped: list[Untrainable] = []
@@ -93,8 +97,10 @@ class AsyncRows:
     async def _of_rollout(self, rollout_id: str) -> AsyncIterator[Row]:
         includes_all = self._untrainable == "include"
         has_samples = False
+        refuse: Literal["refuse", "include"] = "include" if includes_all else "refuse"
+        samples = self._client.samples(rollout_id, untrainable=refuse, interventions=self._interventions)
         try:
-            async for sample in self._client.samples(rollout_id, untrainable="include" if includes_all else "refuse"):
+            async for sample in samples:
                 has_samples = True
                 if sample.reward is None and not includes_all:
                     raise Untrainable(rollout_id, ["it has no reward"])

@@ -11,7 +11,7 @@ from .model import BatchSummary, GroupSummary, Result, TokenSums
 
 if TYPE_CHECKING:
     from .aio import AsyncClient
-    from .row import AsyncRows, OnUntrainable
+    from .row import AsyncRows, Interventions, OnUntrainable
 
 _FIRST_LOOK_S = 0.1
 _LAST_LOOK_S = 2.0
@@ -63,9 +63,15 @@ class AsyncGroup:
         """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
         return await self._client.group_tokens(self.id)
 
-    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
+    def rows(
+        self,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
+    ) -> AsyncRows:
         """Training rows, once all rollouts have ended: an advantage needs every reward."""
-        return self._client.rows(self, untrainable=untrainable, weights=weights)
+        return self._client.rows(self, untrainable=untrainable, weights=weights, interventions=interventions)
 
     async def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""
@@ -110,9 +116,15 @@ class AsyncBatch:
         """How many tokens can be trained on, in how many samples, and what broke; reads every trace."""
         return await self._client.batch_tokens(self.id)
 
-    def rows(self, *, untrainable: OnUntrainable = "skip", weights: Collection[str] | None = None) -> AsyncRows:
+    def rows(
+        self,
+        *,
+        untrainable: OnUntrainable = "skip",
+        weights: Collection[str] | None = None,
+        interventions: Interventions = "keep",
+    ) -> AsyncRows:
         """Training rows, group by group."""
-        return self._client.rows(self, untrainable=untrainable, weights=weights)
+        return self._client.rows(self, untrainable=untrainable, weights=weights, interventions=interventions)
 
     async def abort(self) -> list[str]:
         """Stops every unfinished rollout; their ids."""

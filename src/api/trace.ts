@@ -110,6 +110,11 @@ export const getCalls = route({
 	refusals: { ...NOT_FOUND, ...STREAMED },
 });
 
+const interventions = z
+	.enum(["keep", "mask", "drop"])
+	.default("keep")
+	.describe("Calls after a person steered");
+
 /** A sample on its own, ready to be trained on. */
 export const RolloutSample = Sample.extend({
 	rolloutId: z.string(),
@@ -131,6 +136,7 @@ export const getSamples = route({
 			.enum(["refuse", "include"])
 			.default("refuse")
 			.describe("What to do when the certificate says that the tokens cannot be trusted"),
+		interventions,
 	}),
 	media: { [NDJSON]: "One RolloutSample per line" },
 	refusals: {
@@ -161,7 +167,7 @@ export const exportRollouts = route({
 			.enum(["skip", "include"])
 			.default("skip")
 			.describe("Samples of rollouts whose tokens are not proven; each row says so"),
-		interventions: z.enum(["keep", "mask", "drop"]).default("keep").describe("Calls after a person steered"),
+		interventions,
 	}),
 	media: {
 		[NDJSON]: "jsonl, trl, atif, messages, openenv: one JSON object per line",
@@ -177,6 +183,7 @@ export const getCertificate = route({
 	tag,
 	summary: "What can be proven about the rollout's tokens",
 	params: IdParams,
+	query: z.object({ interventions }),
 	reply: Certificate,
 	refusals: { ...NOT_FOUND, 409: "The rollout has not ended" },
 });

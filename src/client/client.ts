@@ -153,7 +153,8 @@ function trace(options: ClientOptions) {
 		async export(query: Loose<Query<typeof exportRollouts>> = {}): Promise<ReadableStream<Uint8Array>> {
 			return (await openRoute(options, exportRollouts, { query })).body!;
 		},
-		certificate: (id: string) => callRoute(options, getCertificate, { params: { id } }),
+		certificate: (id: string, query: Loose<Query<typeof getCertificate>> = {}) =>
+			callRoute(options, getCertificate, { params: { id }, query }),
 		files: (id: string) => callRoute(options, listFiles, { params: { id } }),
 		async blob(id: string, name: string): Promise<Uint8Array> {
 			return new Uint8Array(

@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import { exportRollouts, getCalls, getCertificate, getMessages, getSamples, NDJSON } from "../api/trace.ts";
 import type { ModelCall } from "../model/call.ts";
-import type { Certificate } from "../model/sample.ts";
+import type { Certificate, InterventionHandling } from "../model/sample.ts";
 import { exportResponse } from "./export-response.ts";
 import { type HttpDoor, known, openExport, openStream, requireRow } from "./http-door.ts";
 import { mount } from "./mount.ts";
@@ -25,21 +25,21 @@ export function mountTrace(app: OpenAPIHono, door: HttpDoor): void {
 	});
 
 	mount(app, getSamples, async ({ params, query, signal }) => {
-		const { trainable, reasons } = await certificateOf(door, params.id);
+		const { trainable, reasons } = await certificateOf(door, params.id, query);
 		if (!trainable && query.untrainable === "refuse")
 			throw new ProblemError(
 				409,
 				"untrainable",
 				`no sample can be made of ${params.id}: ${reasons.join("; ")}`,
 			);
-		return ndjsonResponse(paddock.samples(params.id), { stop: openStream(door, signal), log });
+		return ndjsonResponse(paddock.samples(params.id, query), { stop: openStream(door, signal), log });
 	});
 
 	mount(app, exportRollouts, async ({ query, signal }) =>
 		exportResponse(paddock, query, { stop: openExport(door, signal), log }),
 	);
 
-	mount(app, getCertificate, ({ params }) => certificateOf(door, params.id));
+	mount(app, getCertificate, ({ params, query }) => certificateOf(door, params.id, query));
 }
 
 async function* skip<T>(items: AsyncIterable<T>, count: number): AsyncGenerator<T> {
@@ -57,9 +57,13 @@ async function pageOfCalls(calls: AsyncIterable<ModelCall>, query: { after: numb
 }
 
 /** Nothing is certified before the last call is in. */
-async function certificateOf(door: HttpDoor, id: string): Promise<Certificate> {
+async function certificateOf(
+	door: HttpDoor,
+	id: string,
+	{ interventions }: { interventions: InterventionHandling },
+): Promise<Certificate> {
 	const { status } = await requireRow(door, id);
 	if (status !== "done")
 		throw new ProblemError(409, "rollout_unfinished", `rollout ${id} is still ${status}`);
-	return known(await door.paddock.certificate(id), "rollout", id);
+	return known(await door.paddock.certificate(id, { interventions }), "rollout", id);
 }

@@ -49,9 +49,10 @@ export function tracing(
 			const found = await row(id);
 			if (found !== null) yield* callsOf(store, found);
 		},
-		async certificate(id) {
+		async certificate(id, { interventions } = {}) {
 			const found = await rollout(id);
-			return found && (await certify(() => callsOf(store, found), { expected: expectedOf(found) }));
+			if (found === null) return null;
+			return await certify(() => callsOf(store, found), { expected: expectedOf(found), interventions });
 		},
 		async tokenSums(of) {
 			const tally = new TokenTally();
@@ -61,12 +62,12 @@ export function tracing(
 			}
 			return tally.sums();
 		},
-		async *samples(id) {
+		async *samples(id, { interventions } = {}) {
 			const found = await rollout(id);
 			if (found === null) return;
 			const { id: rolloutId, taskId, groupId, reward } = found;
 			const toRow = (sample: Sample) => ({ rolloutId, taskId, groupId, reward, ...sample });
-			const builder = new SampleBuilder({ expected: expectedOf(found) });
+			const builder = new SampleBuilder({ expected: expectedOf(found), interventions });
 			for await (const call of callsOf(store, found)) yield* builder.add(call).map(toRow);
 			yield* builder.finish().samples.map(toRow);
 		},

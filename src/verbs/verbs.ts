@@ -24,7 +24,7 @@ import type { Have } from "../model/live-text.ts";
 import type { RolloutRequest } from "../model/request.ts";
 import type { RolloutResult } from "../model/result.ts";
 import type { Batch, Group, Rollout, RolloutOrder, RolloutRow } from "../model/rollout.ts";
-import type { Certificate, Sample, TokenSums } from "../model/sample.ts";
+import type { Certificate, InterventionHandling, Sample, TokenSums } from "../model/sample.ts";
 import type { Statistics } from "../model/statistics.ts";
 import type { Task } from "../model/task.ts";
 import type { Worker, WorkerInfo } from "../queue/queue.ts";
@@ -92,6 +92,11 @@ export interface Reading {
 }
 
 /** What one rollout left, or leaves just now. */
+/** What becomes of calls after a person steered; kept, unless said. */
+export interface Steered {
+	interventions?: InterventionHandling | undefined;
+}
+
 export interface Tracing {
 	/** Every event after `after`, live, until the end event or the signal. */
 	follow(
@@ -112,11 +117,11 @@ export interface Tracing {
 	messages(id: string): Promise<Transcript | null>;
 	calls(id: string): AsyncIterable<ModelCall>;
 	/** What can be proven of the tokens. Read from the calls each time: whoever asks sees what today's rules say. */
-	certificate(id: string): Promise<Certificate | null>;
+	certificate(id: string, options?: Steered): Promise<Certificate | null>;
 	/** The certificates of all finished rollouts of a group or batch in one. Reads every trace. */
 	tokenSums(of: { groupId: string } | { batchId: string }): Promise<TokenSums>;
 	/** One after the other, in memory bounded by the open branches; the certificate says whether to train on them. */
-	samples(id: string): AsyncIterable<RolloutSample>;
+	samples(id: string, options?: Steered): AsyncIterable<RolloutSample>;
 	/** The names of the stored results: transcript.json, diff.patch, … */
 	blobs(id: string): Promise<BlobName[]>;
 	blob(id: string, name: BlobName): Promise<Buffer | null>;

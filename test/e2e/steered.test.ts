@@ -9,9 +9,11 @@ import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { type Daemon, freePort, startDaemon } from "../fixtures/daemon.ts";
+import { toolOutputs } from "../fixtures/evidence.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
 
+const LAUNCHER = join(import.meta.dirname, "../../bin/paddock.mjs");
 const PYTHON = process.env.PADDOCK_PYTHON ?? "python3";
 const env = {
 	...process.env,
@@ -101,6 +103,77 @@ test(
 );
 
 test(
+	"started over MCP, answered, permitted and interrupted over HTTP; what was steered is kept, masked or dropped on every surface",
+	async (context) => {
+		requirePython(context);
+		const options = [{ label: "red", description: "" }];
+		const questions = [{ question: "Which colour?", header: "Colour", options }];
+		await using model = await openScriptedModel([
+			bash("echo first"),
+			{ calls: [{ tool: "question", args: { questions } }] },
+			bash("sleep 300"),
+			say("as you like"),
+			say("as you like"),
+		]);
+		const { baseUrl: base_url, apiKey: api_key, model: name } = model.endpoint;
+		const started = await callTool("start_rollout", {
+			...{ base_url, api_key, model: name, permission: "ask" },
+			...{ instruction: "Do what is asked.", verify: ["true"] },
+		});
+		const id = String(started.rollout_id);
+		const first = await ask(id, 0);
+		await client.answerPermission(id, first.requestId, { reply: "once", by: "anna" });
+		const asked = await until(id, (event) => event.type === "question-ask");
+		const { requestId } = asked as { requestId: string };
+		await client.answerQuestion(id, requestId, { answers: [["red"]], by: "anna" });
+		const sleep = await ask(id, asked.seq);
+		await client.answerPermission(id, sleep.requestId, { reply: "once", by: "anna" });
+		await until(id, (event) => event.seq > sleep.seq && JSON.stringify(event).includes('"running"'));
+		await client.interrupt(id, { text: "Leave that.", by: "bert" });
+		expect(await client.wait(id)).toMatchObject({ outcome: "completed", reward: 1 });
+		expect((await client.get(id)).summary!.interventions!.map(({ kind, by }) => `${by}: ${kind}`)).toEqual([
+			...["anna: approval", "anna: answer", "anna: approval"],
+			...["bert: interrupt", "bert: message"],
+		]);
+
+		const calls = await Array.fromAsync(client.calls(id));
+		expect(toolOutputs((await client.result(id)).proxy_turns.at(-1))[1]).toContain("red");
+		const certificate = await client.certificate(id);
+		expect(certificate).toMatchObject({ trainable: true, interventions: { count: 5, firstCall: 2 } });
+		const spoken = (some: typeof calls) => some.reduce((sum, call) => sum + call.completionIds!.length, 0);
+		const unsteered = spoken(calls.filter(({ index }) => index < 2));
+		const seen: Record<string, Figures> = {};
+		for (const interventions of ["keep", "mask", "drop"] as const) {
+			const samples = await Array.fromAsync(client.samples(id, { interventions }));
+			const figures = figuresOf(samples.map(({ ids, mask }) => ({ token_ids: ids, loss_mask: mask })));
+			seen[interventions] = figures;
+			expect(figures.trained).toBe(interventions === "keep" ? spoken(calls) : unsteered);
+			const { trainedTokens, interventions: told } = await client.certificate(id, { interventions });
+			expect([trainedTokens, told!.handling]).toEqual([figures.trained, interventions]);
+			const query = { ids: id, format: "jsonl", interventions } as const;
+			const exported = await new Response(await client.export(query)).text();
+			expect(figuresOf(toRows(exported))).toEqual(figures);
+			const words = ["export", id, "--interventions", interventions];
+			const written = await promisify(execFile)(process.execPath, [LAUNCHER, ...words], {
+				env: { ...process.env, PADDOCK_HOME: home },
+			});
+			expect(figuresOf(toRows(written.stdout))).toEqual(figures);
+			const said = await python(
+				"from paddock import Client",
+				`client = Client("${url}")`,
+				`rows = list(client.rows("${id}", interventions="${interventions}"))`,
+				`certificate = client.certificate("${id}", interventions="${interventions}")`,
+				"print(sum(len(row.ids) for row in rows), sum(row.trained_tokens for row in rows), certificate.trained_tokens)",
+			);
+			expect(said.trim()).toBe(`${figures.tokens} ${figures.trained} ${figures.trained}`);
+		}
+		expect(seen.mask!.tokens).toBe(seen.keep!.tokens);
+		expect(seen.drop!.tokens).toBeLessThan(seen.keep!.tokens);
+	},
+	PATIENCE_MS,
+);
+
+test(
 	"a conversation over MCP: started, answered, interrupted, closed",
 	async () => {
 		await using model = await openScriptedModel([
@@ -169,8 +242,26 @@ async function ask(id: string, after: number): Promise<RolloutEvent & { type: "p
 	throw new Error(`${id} ended without asking`);
 }
 
-async function until(id: string, found: (event: RolloutEvent) => boolean): Promise<void> {
-	for await (const event of client.events(id)) if (found(event)) return;
+async function until(id: string, found: (event: RolloutEvent) => boolean): Promise<RolloutEvent> {
+	for await (const event of client.events(id)) if (found(event)) return event;
+	throw new Error(`${id} ended without it`);
+}
+
+interface Figures {
+	tokens: number;
+	trained: number;
+}
+
+function figuresOf(rows: { token_ids: number[]; loss_mask: number[] }[]): Figures {
+	const trained = rows.flatMap(({ loss_mask }) => loss_mask).reduce((sum, mask) => sum + mask, 0);
+	return { tokens: rows.flatMap(({ token_ids }) => token_ids).length, trained };
+}
+
+function toRows(lines: string): Parameters<typeof figuresOf>[0] {
+	return lines
+		.trim()
+		.split("\n")
+		.map((line) => JSON.parse(line));
 }
 
 async function callTool(name: string, given: Record<string, unknown>): Promise<Record<string, unknown>> {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from paddock import ApiError, AsyncClient, Client, Endpoint, Task, Untrainable
+from paddock import ApiError, AsyncClient, Client, Conversation, Endpoint, Event, Task, Untrainable
 
 HELLO = Task(
     id="hello",
@@ -20,7 +20,8 @@ HELLO = Task(
 ENDLESS = Task(id="endless", instruction="Wait", solution=["sleep 100000"])
 
 
-def main(url: str) -> None:
+def main(url: str, base_url: str, model: str, api_key: str) -> None:
+    """The model runs a command, asks a question, says *first*; runs a command without end, says *second*."""
     client = Client(url)
     assert client.health()["status"] == "ok"
     one_rollout(client)
@@ -28,6 +29,7 @@ def main(url: str) -> None:
     a_batch(client)
     refusals(client)
     credentials(client)
+    a_conversation(client, model, Endpoint.url(base_url, model, api_key=api_key))
     asyncio.run(at_once(AsyncClient(url)))
 
 
@@ -156,6 +158,47 @@ def credentials(client: Client) -> None:
         raise AssertionError("an unknown credential is refused")
 
 
+def a_conversation(client: Client, model: str, endpoint: Endpoint) -> None:
+    talk = client.converse(endpoint=endpoint, agent={"permission": "ask"}, labels={"talk": "1"})
+    assert [state.id for state in client.conversations(label="talk=1")] == [talk.id]
+    assert talk.send("Begin.", message_id="m1") == talk.send("Begin.", message_id="m1") == "m1"
+    command = until(talk, "permission-ask")
+    assert [ask.seq for ask in talk.pending()] == [command.seq]
+    talk.permit(command.data["requestId"], "reject", message="not that")
+    question = until(talk, "question-ask")
+    talk.answer(question.data["requestId"], [["red"]])
+    assert until(talk, "turn-end").data["text"] == "first"
+    assert "not that" in str(talk.messages())
+    talk.set_model(model)
+    talk.send("Go on.")
+    endless = until(talk, "permission-ask", after=question.seq)
+    talk.permit(endless.data["requestId"], "once")
+    next(event for event in talk.events(after=endless.seq) if "'running'" in str(event.data))
+    talk.interrupt("Leave that.")
+    until(talk, "turn-end", after=until(talk, "interrupted").seq, text="second")
+    assert talk.close().status in ("open", "closed")
+    told = [event for event in talk.events()]
+    assert told[-1].data["reason"] == "asked", told[-1]
+    said = [event.data["text"] for event in told if event.type == "message-sent"]
+    assert said == ["Begin.", "Go on.", "Leave that."], said
+    decided = [event.data["reply"] for event in told if event.type == "permission-end"]
+    assert decided == ["reject", "once"], decided
+    deeds = {"message-sent", "interrupted", "model-set", "permission-end", "question-end"}
+    assert {event.data["by"] for event in told if event.type in deeds} == {"python"}
+    for word in [talk.interrupt, lambda: talk.send("Still there?"), lambda: talk.set_model("other")]:
+        try:
+            word()
+        except ApiError as error:
+            assert (error.status, error.code) == (409, "conversation_closed"), error
+        else:
+            raise AssertionError("a closed conversation hears nothing")
+
+
+def until(talk: Conversation, kind: str, *, after: int = 0, text: str | None = None) -> Event:
+    events = (event for event in talk.events(after=after) if event.type == kind)
+    return next(event for event in events if text in (None, event.data.get("text")))
+
+
 async def at_once(client: AsyncClient) -> None:
     group = await client.group(HELLO, 2, endpoint="scripted")
     followed = [event async for event in client.events(group.rollout_ids[0])]
@@ -169,5 +212,5 @@ async def at_once(client: AsyncClient) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
     print("All as it should be.")

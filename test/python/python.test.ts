@@ -9,6 +9,7 @@ import { expect, type TestContext, test } from "vitest";
 import { type Daemon, freePort, startDaemon } from "../fixtures/daemon.ts";
 import { example } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
+import { bash, openScriptedModel, say } from "../fixtures/script.ts";
 
 const run = promisify(execFile);
 const ROOT = join(import.meta.dirname, "../..");
@@ -62,7 +63,15 @@ test(
 		requirePython(context);
 		await using folder = await openFolder();
 		await using server = await startServer(join(folder.path, "home"));
-		const { stdout } = await run(PYTHON, [join(import.meta.dirname, "every_verb.py"), server.url], { env });
+		const options = [{ label: "red", description: "" }];
+		const questions = [{ question: "Which colour?", header: "Colour", options }];
+		await using model = await openScriptedModel([
+			...[bash("echo one"), { calls: [{ tool: "question", args: { questions } }] }, say("first")],
+			...[bash("sleep 300"), say("second"), say("second")],
+		]);
+		const { baseUrl, model: name, apiKey } = model.endpoint;
+		const words = [join(import.meta.dirname, "every_verb.py"), server.url, baseUrl, name, apiKey];
+		const { stdout } = await run(PYTHON, words, { env });
 		expect(stdout).toContain("All as it should be.");
 	},
 	PATIENCE_MS,
