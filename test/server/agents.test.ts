@@ -44,6 +44,24 @@ test("an agent can be added, seen, changed, revoked and removed, and no answer h
 		await expect(gone).rejects.toMatchObject({ status: 404, code: "unknown_agent" });
 });
 
+test("an agent that is started over HTTP runs behind its password until it is stopped over HTTP", async () => {
+	await client.addAgent(HELPER);
+	const started = await client.startAgent("helper");
+	expect(started).toMatchObject({ wanted: "running", starts: 1, keptBy: { pid: process.pid } });
+	expect(await client.startAgent("helper")).toMatchObject({ baseUrl: started.baseUrl, starts: 1 });
+	const { password } = await paddock.store.agents.secrets("helper");
+	const health = async (by: string) => {
+		const authorization = `Basic ${Buffer.from(`opencode:${by}`).toString("base64")}`;
+		return await fetch(`${started.baseUrl}/global/health`, { headers: { authorization } });
+	};
+	expect((await health("wrong")).status).toBe(401);
+	expect(await (await health(password)).json()).toMatchObject({ healthy: true });
+	expect((await client.agentLog("helper")).text).toContain("listening");
+	expect(await client.stopAgent("helper")).toMatchObject({ wanted: "stopped", keptBy: null, baseUrl: null });
+	await expect(health(password)).rejects.toThrow();
+	await client.removeAgent("helper");
+}, 120_000);
+
 test("a token for rollouts is no shell on this machine: without the operator's word none is added", async () => {
 	await using careful = await openIdlePaddock();
 	const refused = clientOf(createApp(careful)).addAgent(HELPER);
