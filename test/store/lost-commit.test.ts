@@ -106,3 +106,15 @@ test("a process that is frozen inside its submission holds up nobody else's for 
 	await ended;
 	expect(await other.counts()).toEqual({ queued: 1, running: 0, done: 0 });
 });
+
+test("an event costs its writer three questions and its reader one", async (context) => {
+	await using stage = await openStage(context);
+	const { store, cutter } = stage;
+	const { id } = await running(store);
+	await store.append(id, 1, [{ type: "note", text: "the connection is there" }]);
+	const before = cutter.answered();
+	const [event] = await store.append(id, 1, [{ type: "note", text: "told" }]);
+	expect(cutter.answered() - before).toBe(3);
+	expect(await store.events(id, { after: event!.seq - 1, limit: 10 })).toMatchObject([{ text: "told" }]);
+	expect(cutter.answered() - before).toBe(4);
+});

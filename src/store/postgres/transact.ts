@@ -10,15 +10,19 @@ const FIRST_WAIT_MS = 50;
 const LONGEST_WAIT_MS = 2_000;
 
 /**
- * Runs a change in a transaction of its own. When this throws, nothing was changed: a COMMIT whose answer was lost is
- * asked after, so that what is done counts as done, and what is tried again is not done twice.
+ * Runs a change in a transaction of its own, which is given what `first` found. When this throws, nothing was changed: a COMMIT
+ * whose answer was lost is asked after, so that what is done counts as done, and what is tried again is not done twice.
  */
-export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+export async function transact<T, Row extends object>(
+	pool: pg.Pool,
+	change: (client: pg.PoolClient, found: Row[]) => Promise<T>,
+	first = "",
+): Promise<T> {
 	const client = await reaching(() => pool.connect());
 	let broken: Error | undefined;
 	try {
-		const transaction = await begin(client);
-		const result = await change(client);
+		const { transaction, found } = await begin<Row>(client, first);
+		const result = await change(client, found);
 		try {
 			await client.query("COMMIT");
 		} catch (error) {
@@ -34,11 +38,14 @@ export async function transact<T>(pool: pg.Pool, change: (client: pg.PoolClient)
 	}
 }
 
-/** The number under which the database remembers how the transaction ended. */
-async function begin(client: pg.PoolClient): Promise<string> {
-	const answers: unknown = await client.query("BEGIN; SELECT pg_current_xact_id()::text AS id");
-	const [, { rows }] = answers as [unknown, pg.QueryResult<{ id: string }>];
-	return rows[0]!.id;
+/** `transaction`: the number under which the database remembers how it ended. All of it is one question. */
+async function begin<Row extends object>(
+	client: pg.PoolClient,
+	first: string,
+): Promise<{ transaction: string; found: Row[] }> {
+	const answers: unknown = await client.query(`BEGIN; SELECT pg_current_xact_id()::text AS id; ${first}`);
+	const [, { rows }, found] = answers as [unknown, pg.QueryResult<{ id: string }>, pg.QueryResult<Row>?];
+	return { transaction: rows[0]!.id, found: found?.rows ?? [] };
 }
 
 /** The error that made the connection useless, if one did. */

@@ -11,8 +11,7 @@ export async function writeChanges(
 	channel: string,
 	changes: Change[],
 ): Promise<Changed[]> {
-	await insertEvents(client, changes);
-	const revisions = await updateRollouts(client, channel, changes);
+	const revisions = await writeRows(client, channel, changes);
 	await keepBodies(client, changes);
 	return changes.map(({ head: { id, status, attempt }, events }) => ({
 		...{ id, status, attempt, events },
@@ -20,7 +19,8 @@ export async function writeChanges(
 	}));
 }
 
-async function insertEvents(client: pg.PoolClient, changes: Change[]): Promise<void> {
+/** Events as columns. */
+function eventsOf(changes: Change[]): unknown[][] {
 	const rows = changes.flatMap(({ head, transition, events }) =>
 		transition.events.map((event, index) => ({
 			rollout: head.position,
@@ -29,21 +29,16 @@ async function insertEvents(client: pg.PoolClient, changes: Change[]): Promise<v
 			body: JSON.stringify(event),
 		})),
 	);
-	if (rows.length === 0) return;
-	await client.query(
-		`INSERT INTO events (rollout, seq, at, body)
-		SELECT * FROM unnest($1::bigint[], $2::integer[], $3::double precision[], $4::text[])`,
-		[
-			rows.map((row) => row.rollout),
-			rows.map((row) => row.seq),
-			rows.map((row) => row.at),
-			rows.map((row) => row.body),
-		],
-	);
+	return [
+		rows.map((row) => row.rollout),
+		rows.map((row) => row.seq),
+		rows.map((row) => row.at),
+		rows.map((row) => row.body),
+	];
 }
 
-/** One statement for all that change alike; answers the new revisions. */
-async function updateRollouts(
+/** One statement for all that change alike, the first with all events; answers the new revisions. */
+async function writeRows(
 	client: pg.PoolClient,
 	channel: string,
 	changes: Change[],
@@ -51,11 +46,15 @@ async function updateRollouts(
 	const latest = [...new Map(changes.map((change) => [change.head.id, change])).values()];
 	const alike = Map.groupBy(latest, ({ transition }) => JSON.stringify(transition.set));
 	const revisions = new Map<string, number>();
+	let events = eventsOf(changes);
 	for (const some of alike.values()) {
 		const set = Object.entries(some[0]!.transition.set);
 		const { rows } = await client.query<{ id: string; revision: number }>(
-			`WITH changed AS (
-				UPDATE rollouts SET ${set.map(([column], index) => `${column} = $${index + 4}, `).join("")}
+			`WITH told AS (
+				INSERT INTO events (rollout, seq, at, body)
+				SELECT * FROM unnest($4::bigint[], $5::integer[], $6::double precision[], $7::text[])
+			), changed AS (
+				UPDATE rollouts SET ${set.map(([column], index) => `${column} = $${index + 8}, `).join("")}
 					last_seq = given.seq, revision = revision + 1
 				FROM unnest($1::bigint[], $2::integer[]) AS given (position, seq)
 				WHERE rollouts.position = given.position RETURNING id, revision
@@ -64,9 +63,11 @@ async function updateRollouts(
 				some.map(({ head }) => head.position),
 				some.map(({ head }) => head.last_seq),
 				channel,
+				...events,
 				...set.map(([, value]) => value),
 			],
 		);
+		events = eventsOf([]);
 		for (const { id, revision } of rows) revisions.set(id, revision);
 	}
 	return revisions;

@@ -1,4 +1,4 @@
-import type pg from "pg";
+import pg from "pg";
 import type { Rollout } from "../../model/rollout.ts";
 import type { Changed } from "../announcer.ts";
 import { GroupCommit } from "../bytes/group-commit.ts";
@@ -37,12 +37,11 @@ export class PostgresWrites {
 	change(target: AbortTarget, step: Step): Promise<Changed[]> {
 		// By far the most frequent: those that come while one commit is under way share the next.
 		if (step.type === "append" && "id" in target) return this.#appends.add({ id: target.id, step });
-		return transact(this.#pool, (client) => this.#changeIn(client, target, step));
+		return this.#changeIn(target, step, async (_client, changed) => changed);
 	}
 
 	begin(id: string, worker: string): Promise<{ changed: Changed[]; rollout: Rollout | null }> {
-		return transact(this.#pool, async (client) => {
-			const changed = await this.#changeIn(client, { id }, { type: "begin", worker });
+		return this.#changeIn({ id }, { type: "begin", worker }, async (client, changed) => {
 			const isBegun = changed[0]?.status === "running";
 			return { changed, rollout: isBegun ? await new Reads(sqlOn(client)).get(id) : null };
 		});
@@ -61,28 +60,40 @@ export class PostgresWrites {
 		return this.#appends.settled();
 	}
 
-	async #changeIn(client: pg.PoolClient, target: AbortTarget, step: Step): Promise<Changed[]> {
-		const at = Date.now();
-		const heads = await lock(client, columnOf(target), Object.values(target), dueFor(step));
-		const changes = heads.flatMap((head) => change(head, step, at) ?? []);
-		return await writeChanges(client, this.#channel, changes);
+	#changeIn<T>(
+		target: AbortTarget,
+		step: Step,
+		then: (client: pg.PoolClient, changed: Changed[]) => Promise<T>,
+	): Promise<T> {
+		return transact(
+			this.#pool,
+			async (client, heads: Head[]) => {
+				const at = Date.now();
+				const changes = heads.flatMap((head) => change(head, step, at) ?? []);
+				return await then(client, await writeChanges(client, this.#channel, changes));
+			},
+			locking(columnOf(target), Object.values(target), dueFor(step)),
+		);
 	}
 
-	async #appendAll(appends: Append[]): Promise<Changed[][]> {
-		return await transact(this.#pool, async (client) => {
-			const at = Date.now();
-			const ids = [...new Set(appends.map(({ id }) => id))];
-			const locked = await lock(client, "id", ids, dueFor(appends[0]!.step));
-			const heads = new Map(locked.map((head) => [head.id, head]));
-			const changes = appends.map(({ id, step }) => {
-				const head = heads.get(id);
-				const made = head ? change(head, step, at) : null;
-				if (made) heads.set(id, made.head);
-				return made;
-			});
-			const written = await writeChanges(client, this.#channel, changes.filter(isMade));
-			return changes.map((made) => (made ? [written.shift()!] : []));
-		});
+	#appendAll(appends: Append[]): Promise<Changed[][]> {
+		const ids = [...new Set(appends.map(({ id }) => id))];
+		return transact(
+			this.#pool,
+			async (client, locked: Head[]) => {
+				const at = Date.now();
+				const heads = new Map(locked.map((head) => [head.id, head]));
+				const changes = appends.map(({ id, step }) => {
+					const head = heads.get(id);
+					const made = head ? change(head, step, at) : null;
+					if (made) heads.set(id, made.head);
+					return made;
+				});
+				const written = await writeChanges(client, this.#channel, changes.filter(isMade));
+				return changes.map((made) => (made ? [written.shift()!] : []));
+			},
+			locking("id", ids, dueFor(appends[0]!.step)),
+		);
 	}
 }
 
@@ -96,10 +107,7 @@ function columnOf(target: AbortTarget): "id" | "group_id" | "batch_id" {
 }
 
 /** In order of position: two changes of many rollouts wait for each other and never deadlock. */
-async function lock(client: pg.PoolClient, column: string, values: string[], due: string): Promise<Head[]> {
-	const { rows } = await client.query<Head>(
-		`SELECT ${HEAD} FROM rollouts WHERE ${column} = ANY($1) AND ${due} ORDER BY position FOR UPDATE`,
-		[values],
-	);
-	return rows;
+function locking(column: string, values: string[], due: string): string {
+	const named = values.map((value) => pg.escapeLiteral(value)).join(", ");
+	return `SELECT ${HEAD} FROM rollouts WHERE ${column} IN (${named}) AND ${due} ORDER BY position FOR UPDATE`;
 }
