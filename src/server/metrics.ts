@@ -1,4 +1,5 @@
 import type { Phase, RolloutEvent } from "../model/event.ts";
+import { kindOf } from "../model/id.ts";
 import type { Paddock } from "../paddock.ts";
 import { Counter, gauge, Histogram } from "./prometheus.ts";
 
@@ -30,7 +31,8 @@ export class Metrics {
 	/** Takes what the store announces: each event once, whoever caused it. */
 	onEvent(event: RolloutEvent): void {
 		const { rolloutId, at } = event;
-		if (event.type === "phase-start") this.#enter(rolloutId, event.phase, at);
+		if (event.type === "phase-start" && kindOf(rolloutId) === "rollout")
+			this.#enter(rolloutId, event.phase, at);
 		if (event.type === "call-end") {
 			const { call } = event;
 			this.#tokens.add({ kind: "prompt" }, call.promptTokens);
@@ -45,8 +47,9 @@ export class Metrics {
 		if (event.type === "rollout-end") {
 			this.#enter(rolloutId, null, at);
 			this.#ended.add({ outcome: event.outcome });
-			if (event.failure) this.#failed.add({ boundary: event.failure.boundary, code: event.failure.code });
 		}
+		if ((event.type === "rollout-end" || event.type === "conversation-end") && event.failure)
+			this.#failed.add({ boundary: event.failure.boundary, code: event.failure.code });
 	}
 
 	onRequest(method: string, status: number): void {

@@ -80,6 +80,7 @@ const USAGE_STATUS: Record<string, number> = {
 	credential_quarantined: 409,
 	nothing_quarantined: 409,
 	planting_refused: 422,
+	rollout_ended: 409,
 	conversation_closed: 409,
 	conversation_open: 409,
 	api_key_needed: 422,

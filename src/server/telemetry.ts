@@ -2,6 +2,7 @@ import { createHash, randomBytes } from "node:crypto";
 import type { CallSummary } from "../model/call.ts";
 import type { Phase, RolloutEvent } from "../model/event.ts";
 import type { Failure } from "../model/failure.ts";
+import { kindOf } from "../model/id.ts";
 
 type Attributes = Record<string, string | number | boolean | null>;
 
@@ -30,7 +31,7 @@ interface Open {
 
 const SPANS_PER_POST = 200;
 
-/** Turns the events of rollouts into spans: one for each attempt, below it one for each phase and one for each call. */
+/** Turns the events of rollouts and conversations into spans: one for each attempt, below it one for each phase and one for each call. */
 export class Telemetry implements AsyncDisposable {
 	readonly #exporter: Exporter;
 	readonly #open = new Map<string, Open>();
@@ -41,7 +42,8 @@ export class Telemetry implements AsyncDisposable {
 
 	onEvent(event: RolloutEvent): void {
 		const { rolloutId, at } = event;
-		if (event.type === "rollout-start") this.#start(rolloutId, at, event.attempt, event.worker);
+		if (event.type === "rollout-start" || event.type === "conversation-start")
+			this.#start(rolloutId, at, event.attempt, event.worker);
 		const open = this.#open.get(rolloutId);
 		if (!open) return;
 		if (event.type === "phase-start") enterPhase(open, event.phase, at);
@@ -52,6 +54,7 @@ export class Telemetry implements AsyncDisposable {
 			open.root.attributes["paddock.reward"] = event.reward;
 			this.#end(rolloutId, open, at, event.outcome, event.failure);
 		}
+		if (event.type === "conversation-end") this.#end(rolloutId, open, at, event.reason, event.failure);
 		if (open.finished.length >= SPANS_PER_POST) this.#exporter.send(open.finished.splice(0));
 	}
 
@@ -64,7 +67,7 @@ export class Telemetry implements AsyncDisposable {
 		const root: Span = {
 			traceId: createHash("sha256").update(rolloutId).digest("hex").slice(0, 32),
 			spanId: newSpanId(),
-			name: "rollout",
+			name: kindOf(rolloutId),
 			startMs: at,
 			endMs: at,
 			attributes: { "paddock.rollout.id": rolloutId, "paddock.attempt": attempt, "paddock.worker": worker },

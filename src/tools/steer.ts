@@ -114,10 +114,7 @@ export function closeConversation(paddock: Paddock): Tool {
 }
 
 async function post(paddock: Paddock, id: string, command: Command): Promise<void> {
-	if (await paddock.command(id, command)) return;
-	const isKnown = (await paddock.conversation(id)) ?? (await paddock.row(id));
-	if (isKnown === null) throw unknown(id);
-	throw new UsageError(`${id} has ended and hears nothing any more`, "conversation_closed");
+	if (!(await paddock.command(id, command))) throw unknown(id);
 }
 
 function unknown(id: string): UsageError {

@@ -1,7 +1,9 @@
 import type { Config } from "../config.ts";
+import { UsageError } from "../errors.ts";
 import { kindOf } from "../model/id.ts";
 import type { Queue } from "../queue/queue.ts";
 import type { Store } from "../store/store.ts";
+import { closed } from "./converse.ts";
 import { requireConsent } from "./kept-conversation.ts";
 import { requireSpeaker } from "./speaker.ts";
 import { isStorable, requireStorable } from "./storable-text.ts";
@@ -26,7 +28,13 @@ export function steering(config: Config, store: Store, queue: Queue): Steering {
 			requireSpeaker(command.by);
 			if (!isStorable(id)) return false;
 			if (kindOf(id) === "conversation") requireConsent(await store.conversation(id), config);
-			return await store.post(id, command);
+			if (await store.post(id, command)) return true;
+			if ((await store.row(id)) === null) return false;
+			throw kindOf(id) === "conversation" ? closed(id) : ended(id);
 		},
 	};
+}
+
+function ended(id: string): UsageError {
+	return new UsageError(`rollout ${id} has ended and hears nothing any more`, "rollout_ended");
 }

@@ -187,7 +187,7 @@ export interface Conversing {
 export interface Steering {
 	/** The unfinished rollouts that were told to stop. */
 	abort(target: AbortTarget): Promise<string[]>;
-	/** To a rollout or a conversation; false when it is unknown or has ended. */
+	/** To a rollout or a conversation; false when it is unknown, refused with `rollout_ended` or `conversation_closed` when it is over. */
 	command(id: string, command: Command): Promise<boolean>;
 }
 

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createLog } from "../../src/log.ts";
+import type { RolloutEvent } from "../../src/model/event.ts";
 import { createApp } from "../../src/server/app.ts";
 import { Metrics } from "../../src/server/metrics.ts";
 import { openOtlp, openTelemetry } from "../../src/server/otlp.ts";
@@ -82,6 +83,27 @@ test("an aborted rollout is counted whoever ends it: the abort, the next attempt
 	await paddock.store.requeue(handedBack, 1, failure);
 	expect((await paddock.status()).rollouts.done).toBe(3);
 	expect(await metrics.render(paddock)).toContain('paddock_rollouts_ended_total{outcome="aborted"} 3');
+});
+
+test("a conversation ends its span and counts its failure, and its hours are no rollout's phase", async () => {
+	await using collector = await openCollector();
+	const telemetry = openTelemetry({ OTEL_EXPORTER_OTLP_ENDPOINT: `${collector.url}/` }, createLog())!;
+	const metrics = new Metrics();
+	const onCommit = (event: RolloutEvent) => {
+		telemetry.onEvent(event);
+		metrics.onEvent(event);
+	};
+	await using paddock = await openIdlePaddock({}, { onCommit });
+	const { id } = await clientOf(createApp(paddock)).converse({ endpoint: request().endpoint });
+	await paddock.store.begin(id, "w1");
+	await paddock.store.append(id, 1, [{ type: "phase-start", phase: "agent" }]);
+	const failure = { boundary: "sandbox" as const, code: "box_lost", message: "gone", retryable: false };
+	await paddock.store.finish(id, 1, { outcome: "failed", reward: null, failure, summary: null });
+	await telemetry[Symbol.asyncDispose]();
+	expect(collector.spans.map(({ name }) => name)).toContain("conversation");
+	const text = await metrics.render(paddock);
+	expect(text).toContain('paddock_attempts_failed_total{boundary="sandbox",code="box_lost"} 1');
+	expect(text).not.toContain('paddock_phase_seconds_count{phase="agent"}');
 });
 
 test("a collector gets one trace: a span for each attempt, below it phases, below those calls", async () => {

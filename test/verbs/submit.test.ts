@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { ConversationRequest } from "../../src/model/conversation.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 
@@ -71,6 +72,19 @@ test("an id that no store could hold is an unknown one", async () => {
 	expect(await paddock.abort({ id: "\0" })).toEqual([]);
 	expect(await paddock.command("\0", { type: "send", text: "hello", by: "me" })).toBe(false);
 	await expect(paddock.list({ taskId: "\0" }, { limit: 1 })).rejects.toMatchObject({ code: "bad_text" });
+});
+
+test("who has ended hears nothing, and says so at every door in the same words", async () => {
+	await using paddock = await openIdlePaddock();
+	const { rollouts } = await paddock.submit(request());
+	const { id } = rollouts[0]!;
+	await paddock.abort({ id });
+	const talk = await paddock.converse(ConversationRequest.parse({ endpoint: plain.endpoint }));
+	await paddock.closeConversation(talk.id);
+	const said = { type: "send" as const, text: "hello", by: "me" };
+	await expect(paddock.command(id, said)).rejects.toMatchObject({ code: "rollout_ended" });
+	await expect(paddock.command(talk.id, said)).rejects.toMatchObject({ code: "conversation_closed" });
+	expect(await paddock.command("ro_nobody", said)).toBe(false);
 });
 
 test("four with one key sent at once make one rollout, however small the queue", async () => {

@@ -57,7 +57,7 @@ export async function openLocalPartner(
 	stack.use(await paddock.work({ capacity: 0, conversations: options.adopt ? 2 : 1 }));
 	const by = userInfo().username;
 	const command = async (id: string, what: Parameters<typeof paddock.command>[1]) => {
-		if (!(await paddock.command(id, what))) throw closed();
+		await paddock.command(id, what);
 	};
 	const owned = stack.move();
 	return {
@@ -110,8 +110,4 @@ export function openServerPartner(url: string, env: Record<string, string | unde
 		close: async (id) => void (await client.closeConversation(id)),
 		[Symbol.asyncDispose]: async () => {},
 	};
-}
-
-function closed(): UsageError {
-	return new UsageError("the conversation is closed", "conversation_closed");
 }
