@@ -175,12 +175,15 @@ test("no page has serious findings of accessibility, light or dark, wide or narr
 	}
 });
 
-test("a chat is begun, asks by a card that keys answer, answers twice, and is closed and opened again", async (context) => {
+test("a chat is begun, asks by a card that keys answer, answers twice, is closed and opened again with its key, and stops at Esc", async (context) => {
 	requireBrowser(context);
 	await using model = await openScriptedModel([
 		bash("echo one > one.txt"),
 		say("I wrote one."),
 		say("And that was two."),
+		say("And now three."),
+		bash("sleep 300"),
+		say("As you like."),
 	]);
 	await using tab = await visit(browser, web("/chat"));
 	const { page } = tab;
@@ -200,5 +203,20 @@ test("a chat is begun, asks by a card that keys answer, answers twice, and is cl
 	expect(await transcriptOf(page)).toMatch(/Write one\..*I wrote one\..*Two\?.*And that was two\./s);
 	await page.getByRole("button", { name: "Close" }).click();
 	await page.getByRole("button", { name: "Open again" }).waitFor(waiting);
+	// The key was erased at the close.
+	await page.getByRole("button", { name: "Open again" }).click();
+	await page.getByText("send it again as apiKey").waitFor(waiting);
+	await page.getByLabel("API key").fill(model.endpoint.apiKey);
+	await page.getByRole("button", { name: "Open again" }).click();
+	await page.getByLabel("Say something to the agent").fill("Three?");
+	await page.getByLabel("Say something to the agent").press("Enter");
+	await page.getByText("And now three.").waitFor(waiting);
+	await page.getByLabel("Say something to the agent").fill("Wait.");
+	await page.getByLabel("Say something to the agent").press("Enter");
+	await page.getByRole("button", { name: "Allow once" }).click(waiting);
+	await page.getByText("✓ allowed bash sleep 300").waitFor(waiting);
+	await page.keyboard.press("Escape");
+	await page.getByText("the turn ended: interrupted").waitFor(waiting);
+	await page.getByRole("button", { name: "Close" }).click();
 	expect(tab.troubles).toEqual([]);
 });

@@ -5,7 +5,7 @@ export type Keys = Record<string, () => void>;
 
 const NEXT_KEY_MS = 1000;
 
-/** Keys work where nobody types. The innermost page's win over the shell's. */
+/** Keys work where nobody types. */
 export function useKeys(keys: Keys): void {
 	const current = useRef(keys);
 	current.current = keys;
@@ -27,7 +27,7 @@ export function useKeys(keys: Keys): void {
 	}, []);
 }
 
-/** Esc works everywhere, also where somebody types; null while it means nothing. */
+/** Esc works everywhere, also where somebody types, and before the shell's, which leaves the page; null while it means nothing. */
 export function useEscape(act: (() => void) | null): void {
 	const current = useRef(act);
 	current.current = act;
@@ -37,8 +37,9 @@ export function useEscape(act: (() => void) | null): void {
 			event.preventDefault();
 			current.current();
 		};
-		addEventListener("keydown", onKeyDown);
-		return () => removeEventListener("keydown", onKeyDown);
+		// Whichever was mounted first: this one hears of it on the way down.
+		addEventListener("keydown", onKeyDown, { capture: true });
+		return () => removeEventListener("keydown", onKeyDown, { capture: true });
 	}, []);
 }
 

@@ -106,16 +106,7 @@ function Head({ chat, events, onReopened }: HeadProps) {
 							</button>
 						)}
 						{chat.status === "closed" ? (
-							<button
-								type="button"
-								className="main"
-								disabled={isBusy}
-								onClick={async () => {
-									if (await act(() => server.reopenConversation(chat.id, { by: "console" }))) onReopened();
-								}}
-							>
-								Open again
-							</button>
+							<Reopen {...{ chat, isBusy, act, onReopened }} />
 						) : (
 							<button
 								type="button"
@@ -166,6 +157,40 @@ function Head({ chat, events, onReopened }: HeadProps) {
 				)}
 			</div>
 		</>
+	);
+}
+
+interface ReopenProps extends Omit<HeadProps, "events"> {
+	isBusy: boolean;
+	act: ReturnType<typeof useAction>["act"];
+}
+
+/** A key that it came with was erased when it was closed. */
+function Reopen({ chat, isBusy, act, onReopened }: ReopenProps) {
+	const [key, setKey] = useState("");
+	const apiKey = key === "" ? {} : { apiKey: key };
+	return (
+		<form
+			className="row"
+			onSubmit={async (event) => {
+				event.preventDefault();
+				if (await act(() => server.reopenConversation(chat.id, { by: "console", ...apiKey }))) onReopened();
+			}}
+		>
+			{chat.endpoint.type !== "policy" && chat.keptAgent === null && (
+				<input
+					type="password"
+					autoComplete="off"
+					aria-label="API key"
+					placeholder="API key, if it came with one"
+					value={key}
+					onChange={(event) => setKey(event.target.value)}
+				/>
+			)}
+			<button type="submit" className="main" disabled={isBusy}>
+				Open again
+			</button>
+		</form>
 	);
 }
 
