@@ -14,6 +14,7 @@ from pathlib import Path
 
 import paddock
 from paddock import ApiError, Client, ConnectionLost, Endpoint, NotFinished, Task
+from paddock.conversations import conversation_body
 
 from .stand_in import Fault, StandIn
 from .wire import sample_of
@@ -179,6 +180,11 @@ class RequestTest(unittest.TestCase):
         with self.assertRaises(ApiError) as caught:
             self.client.result("../ro 7")
         self.assertEqual(caught.exception.status, 404)
+
+    def test_a_conversation_names_an_endpoint_or_a_kept_agent(self) -> None:
+        body = conversation_body(None, {"kept_agent": "aide", "text": "Hello.", "folder": "/srv/project"})
+        self.assertEqual(body, {"by": "python", "keptAgent": "aide", "text": "Hello.", "folder": "/srv/project"})
+        self.assertEqual(conversation_body("vllm", {}), {"by": "python", "endpoint": {"type": "named", "name": "vllm"}})
 
     def test_what_cannot_be_meant_is_refused_before_it_is_sent(self) -> None:
         with self.assertRaises(TypeError):

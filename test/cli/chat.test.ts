@@ -178,6 +178,48 @@ test("on a server: it works on a copy there, and goes on from another terminal",
 	expect(await readFile(join(place.folder, "geese", "README.md"), "utf8")).toBe("# Geese\n");
 });
 
+test("with a kept agent: it works in the folder itself, and goes on in its own session", {
+	timeout: 2 * LONG,
+}, async (context) => {
+	requirePart(context, "tmux", hasTmux(), "apt-get install tmux");
+	await using place = await openPlace([
+		...[bash("pwd; cat README.md; echo honk > made.txt"), say("I wrote it down.")],
+		say("It is still about geese."),
+	]);
+	{
+		using terminal = place.open(
+			`agent add aide --base-url ${place.baseUrl} --model m --api-key-env KEY --permission ask`,
+		);
+		await shown(terminal).toMatch(/left with 0/);
+	}
+	{
+		using terminal = place.open("chat geese --agent aide --model m");
+		await shown(terminal).toMatch(/--agent and --model contradict each other[\s\S]*left with 2/);
+	}
+	{
+		using terminal = place.open("chat geese --agent aide");
+		const screen = shown(terminal);
+		await screen.toMatch(/^> ?$/m);
+		terminal.type("Write it down.");
+		await screen.toMatch(/wants to use bash\n\s+pwd/);
+		terminal.press("y");
+		await screen.toMatch(/✓ bash {2}pwd[\s\S]*I wrote it down\./);
+		terminal.type("/quit");
+		await screen.toMatch(/left with 0/);
+	}
+	expect(await readFile(join(place.folder, "geese", "made.txt"), "utf8")).toBe("honk\n");
+	{
+		using terminal = place.open("chat geese --resume");
+		const screen = shown(terminal);
+		await screen.toMatch(/I wrote it down\.[\s\S]*^> ?$/m);
+		terminal.type("And now?");
+		await screen.toMatch(/It is still about geese\./);
+		terminal.press("C-c");
+		terminal.press("C-c");
+		await screen.toMatch(/left with 0/);
+	}
+});
+
 const shown = (terminal: Terminal) =>
 	expect.poll(() => terminal.lines().join("\n"), { timeout: LONG, interval: 100 });
 

@@ -5,10 +5,13 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Client } from "../../src/client/client.ts";
+import { type Client, createClient } from "../../src/client/client.ts";
 import type { ConversationEvent } from "../../src/model/conversation.ts";
 import type { PolicyStep } from "../../src/policy/policy.ts";
 import { createApp } from "../../src/server/app.ts";
+import { startConversation } from "../../src/tools/start-conversation.ts";
+import type { ToolContext } from "../../src/tools/tools.ts";
+import { freePort, startDaemon } from "../fixtures/daemon.ts";
 import { openTestPaddock, type TestPaddock } from "../fixtures/paddock.ts";
 import { bash, openScriptedModel, say } from "../fixtures/script.ts";
 import { clientOf } from "../server/caller.ts";
@@ -180,6 +183,50 @@ describe("a conversation with a kept agent", { timeout: 300_000 }, () => {
 		expect(end).toMatchObject({ reason: "failed", failure: { code: "agent_stopped" } });
 	});
 
+	test("is started by the tool of MCP as well, with nothing that only a box could have", async () => {
+		await using _aide = await addAgent("tool", [say("first")]);
+		const start = startConversation(station.paddock);
+		const context: ToolContext = {
+			signal: new AbortController().signal,
+			whenAbandoned: () => "detach",
+			door: "mcp",
+		};
+		const boxed = start.run({ kept_agent: "tool", setup: ["true"] }, context);
+		await expect(boxed).rejects.toMatchObject({ code: "box_needed" });
+		const answer = await start.run({ kept_agent: "tool", message: "Begin.", wait_s: 120 }, context);
+		expect(answer).toMatchObject({ conversation_id: expect.stringMatching(/^cnv_/) });
+		expect(JSON.stringify(answer)).toContain("first");
+		await close(String(answer.conversation_id));
+	});
+
+	test("kill -9 of the process that keeps it and hosts it: the next takes both up, and the turn goes on", async () => {
+		const home = await mkdtemp(join(tmpdir(), "paddock-kept-kill-"));
+		await using model = await openScriptedModel([say("first"), bash("sleep 3"), say("second")]);
+		const port = await freePort();
+		const serve = () =>
+			startDaemon(["serve", "--port", String(port)], { PADDOCK_HOME: home, PADDOCK_HOST_AGENTS: "1" });
+		const remote = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+		await using running = new AsyncDisposableStack();
+		running.defer(() => rm(home, { recursive: true }));
+		let server = await serve();
+		running.defer(() => server[Symbol.asyncDispose]());
+		const { endpoint } = model;
+		await remote.addAgent({ name: "aide", endpoint, models: [endpoint.model], permission: "allow" });
+		const { id } = await remote.converse({ keptAgent: "aide", text: "Begin." });
+		await until(id, (event) => event.type === "turn-end" && event.text === "first", remote);
+		const { sessionId } = await remote.conversation(id);
+		await remote.say(id, "Work.");
+		await until(id, (event) => event.type === "agent-event" && isRunning(event, "sleep 3"), remote);
+		await server.kill9();
+		server = await serve();
+		await until(id, (event) => event.type === "state-restored", remote);
+		const end = await until(id, (event) => event.type === "turn-end" && event.text === "second", remote);
+		expect(end).toMatchObject({ ended: "answered" });
+		expect(await remote.conversation(id)).toMatchObject({ status: "open", sessionId });
+		await remote.closeConversation(id);
+		await until(id, (event) => event.type === "conversation-end", remote);
+	});
+
 	test("an agent whose home is on another machine is not here, and another worker may try", async () => {
 		await using _aide = await addAgent("remote", [say("first")]);
 		await client.startAgent("remote");
@@ -220,8 +267,12 @@ function isRunning({ properties }: { properties: Record<string, unknown> }, comm
 	return text.includes(command) && text.includes('"running"');
 }
 
-async function until(id: string, found: (event: ConversationEvent) => boolean): Promise<ConversationEvent> {
-	for await (const event of client.conversationEvents(id)) if (found(event)) return event;
+async function until(
+	id: string,
+	found: (event: ConversationEvent) => boolean,
+	from = client,
+): Promise<ConversationEvent> {
+	for await (const event of from.conversationEvents(id)) if (found(event)) return event;
 	throw new Error(`${id} ended without it: ${JSON.stringify((await events(id)).slice(-8))}`);
 }
 
