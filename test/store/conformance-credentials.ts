@@ -1,3 +1,5 @@
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { describe, expect, type TestContext, test } from "vitest";
 import type { Hold, NewCredential } from "../../src/store/credentials.ts";
 import type { RestingFixture } from "./conformance-tasks.ts";
@@ -143,6 +145,40 @@ export function credentialConformance(
 			expect(await store.credentials.save(first, "from before the rotations")).toBeNull();
 			await store.credentials.release(hold);
 			expect((await store.credentials.acquire("login", "two", MINUTE)).secret).toBe("token-5");
+		});
+
+		test("of twenty that save at once one has saved, and what is stored is whole and its own", async (context) => {
+			await using fixture = await openFixture(context);
+			await using one = await fixture.open();
+			await using two = await fixture.open();
+			await one.credentials.add(LOGIN);
+			const hold = await one.credentials.acquire("login", "one", MINUTE);
+			const saves = await Promise.all(
+				Array.from({ length: 20 }, (_, index) =>
+					(index % 2 === 0 ? one : two).credentials.save(hold, `token-${index}`),
+				),
+			);
+			const [saved, ...more] = saves.filter((each) => each !== null);
+			expect(more).toEqual([]);
+			const { holder, fence } = hold;
+			expect(await two.credentials.look({ label: "login", holder, fence })).toMatchObject({
+				secret: saved!.secret,
+				credential: { version: 2, fingerprint: saved!.credential.fingerprint },
+			});
+		});
+
+		test("one flipped bit, wherever it is, and the secret is refused; flipped back, it is good", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			await store.credentials.add(LOGIN);
+			// In its version, the key's name, the nonce, the tag and the secret.
+			for (const place of [0, 4, 12, 30, 50]) {
+				await flipBit(fixture, place);
+				const trying = store.credentials.acquire("login", "one", MINUTE);
+				await expect(trying, `byte ${place}`).rejects.toMatchObject({ code: "secret_unreadable" });
+				await flipBit(fixture, place);
+			}
+			expect((await store.credentials.acquire("login", "one", MINUTE)).secret).toBe(CANARY);
 		});
 
 		test("a secret that is damaged, rolled back or another's is refused, and nobody keeps the hold", async (context) => {
@@ -324,4 +360,16 @@ export function credentialConformance(
 			}
 		});
 	});
+}
+
+/** The lowest bit of one byte of the login's sealed secret. */
+async function flipBit({ address, tamper }: RestingFixture, place: number): Promise<void> {
+	if (address.type === "postgres")
+		return await tamper(
+			`UPDATE credentials SET sealed = set_byte(sealed, ${place}, get_byte(sealed, ${place}) # 1)`,
+		);
+	using database = new DatabaseSync(join(address.home, "paddock.db"));
+	const { sealed } = database.prepare("SELECT sealed FROM credentials").get() as { sealed: Uint8Array };
+	sealed[place]! ^= 1;
+	database.prepare("UPDATE credentials SET sealed = ?").run(sealed);
 }

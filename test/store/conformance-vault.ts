@@ -1,9 +1,15 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { chmod, copyFile, readFile, rename, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, type TestContext, test } from "vitest";
 import type { Store } from "../../src/store/store.ts";
 import { newRollout, request, submitOne } from "./conformance.ts";
 import type { RestingFixture } from "./conformance-tasks.ts";
+
+const ROTATING = fileURLToPath(new URL("./rotate-child.ts", import.meta.url));
 
 const WITH_KEY = request({
 	endpoint: { type: "url", baseUrl: "http://127.0.0.1:1/v1", model: "m", apiKey: "sk-canary-0123456789" },
@@ -66,6 +72,57 @@ export function vaultConformance(
 			expect(await again.secret(id)).toBe("sk-canary-0123456789");
 			expect(await readFile(keyFile)).toEqual(Buffer.alloc(32, 7));
 			await expect(stat(`${keyFile}.next`)).rejects.toMatchObject({ code: "ENOENT" });
+		});
+
+		test("whoever is killed while it rotates the key loses no secret", {
+			timeout: 60_000,
+		}, async (context) => {
+			await using fixture = await openFixture(context);
+			const keyFile = join(fixture.address.home, "secret.key");
+			const id = await (async () => {
+				await using store = await fixture.open();
+				return await withSecret(store);
+			})();
+			for (let kill = 0; kill < 6; kill += 1) {
+				const before = await readFile(keyFile, "hex");
+				const child = spawn(process.execPath, [ROTATING, JSON.stringify(fixture.address)], {
+					stdio: "ignore",
+				});
+				const gone = once(child, "exit");
+				// The new key lies beside the old one, whether the database has changed over or not; or it took its place just now.
+				const isDue = async () =>
+					kill % 2 === 0 ? existsSync(`${keyFile}.next`) : (await readFile(keyFile, "hex")) !== before;
+				while (!(await isDue())) await new Promise(setImmediate);
+				child.kill("SIGKILL");
+				expect(await gone).toEqual([null, "SIGKILL"]);
+				await using store = await fixture.open();
+				expect(await store.secret(id)).toBe("sk-canary-0123456789");
+				await store.rotateKey();
+				expect(existsSync(`${keyFile}.next`)).toBe(false);
+			}
+		});
+
+		test("a master key file that its owner names is rotated where it lies", async (context) => {
+			await using fixture = await openFixture(context);
+			const { home } = fixture.address;
+			const keyFile = join(home, "master.key");
+			await writeFile(keyFile, Buffer.alloc(32, 1), { mode: 0o600 });
+			const id = await (async () => {
+				await using store = await fixture.open({ keyFile });
+				const added = await withSecret(store);
+				await store.rotateKey();
+				return added;
+			})();
+			expect(await readFile(keyFile)).not.toEqual(Buffer.alloc(32, 1));
+			expect((await stat(keyFile)).mode & 0o777).toBe(0o600);
+			for (const path of [join(home, "secret.key"), `${keyFile}.next`])
+				await expect(stat(path)).rejects.toMatchObject({ code: "ENOENT" });
+			await using store = await fixture.open({ keyFile });
+			expect(await store.secret(id)).toBe("sk-canary-0123456789");
+			await writeFile(`${keyFile}.old`, Buffer.alloc(32, 1), { mode: 0o600 });
+			await expect(fixture.open({ keyFile: `${keyFile}.old` })).rejects.toMatchObject({
+				code: "bad_key_file",
+			});
 		});
 
 		test("a secret that is damaged, or was another rollout's, is told from a good one", async (context) => {

@@ -2,10 +2,13 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, type TestContext, test } from "vitest";
+import { refreshLogin, tokensIn } from "../../src/credential/refresh.ts";
 import { isOutage } from "../../src/errors.ts";
 import { patient } from "../../src/store/patience.ts";
 import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import type { Store } from "../../src/store/store.ts";
+import { addLogin, storedRefresh } from "../credential/stage.ts";
+import { openOauthProvider } from "../fakes/oauth-provider.ts";
 import { type CommitCutter, startCommitCutter } from "../fixtures/commit-cutter.ts";
 import { type Postgres, requirePostgres, startPostgres } from "../fixtures/postgres.ts";
 import { COMPLETED, newRollout, running, submitOne } from "./conformance.ts";
@@ -62,6 +65,28 @@ describe.each(["answer", "question"] as const)("when the %s of a COMMIT is lost"
 		expect(await store.begin(id, "worker")).toMatchObject({ id, attempt: 1, status: "running" });
 		await cut;
 		expect(await store.row(id)).toMatchObject({ attempt: 1 });
+	});
+
+	test("the tokens of a refresh are stored once, and nothing is put aside", async (context) => {
+		await using stage = await openStage(context);
+		await using provider = await openOauthProvider();
+		const { store, cutter } = stage;
+		const { credentials } = store;
+		await addLogin(store, provider, "login");
+		const hold = await credentials.acquire("login", "test", 60_000);
+		const { holder, fence } = hold;
+		let cut = Promise.resolve();
+		// The next COMMIT is that of the new tokens.
+		provider.onRotation = () => {
+			cut = cutter.cutNext(loss);
+		};
+		await refreshLogin(credentials, {
+			...{ label: "login", holder, fence, stale: tokensIn(hold).access, ttlMs: 0 },
+		});
+		await cut;
+		expect(await credentials.find("login")).toMatchObject({ version: 2, quarantine: [], state: "unknown" });
+		expect(provider.isNewest(await storedRefresh(store, "login"))).toBe(true);
+		expect(provider).toMatchObject({ rotations: 1, reuses: 0 });
 	});
 
 	test("events, calls and blobs are stored once and whole", async (context) => {

@@ -3,7 +3,7 @@ import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { afterAll, expect, type TestContext, test } from "vitest";
+import { afterAll, expect, type TestContext, test, vi } from "vitest";
 import { openPostgresStore } from "../../src/store/postgres/postgres.ts";
 import { openSqliteStore } from "../../src/store/sqlite/sqlite.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -17,6 +17,8 @@ import { eventConformance } from "./conformance-events.ts";
 import { rolloutConformance } from "./conformance-rollouts.ts";
 import { type RestingFixture, taskConformance } from "./conformance-tasks.ts";
 import { vaultConformance } from "./conformance-vault.ts";
+
+const DAY = 86_400_000;
 
 let server: Promise<Postgres> | null = null;
 let schemas = 0;
@@ -68,6 +70,35 @@ taskConformance("the PostgreSQL store", openFixture);
 vaultConformance("the PostgreSQL store", openFixture);
 credentialConformance("the PostgreSQL store", openFixture);
 agentConformance("the PostgreSQL store", openFixture);
+
+test("a machine whose clock is a day ahead, or behind, neither takes a credential too early nor keeps it too long", async (context) => {
+	await using fixture = await openFixture(context);
+	await using store = await fixture.open();
+	const { credentials } = store;
+	const endpoint = { baseUrl: "https://acme.example/v1", model: "m", dialect: "plain" } as const;
+	await credentials.add({ label: "login", kind: "login", endpoint, capacity: 1, secret: "secret-1" });
+	const now = Date.now();
+	try {
+		for (const [mine, others] of [
+			[now, now + DAY],
+			[now + DAY, now],
+			[now - DAY, now],
+		]) {
+			vi.setSystemTime(mine!);
+			const hold = await credentials.acquire("login", "mine", 60_000);
+			vi.setSystemTime(others!);
+			expect((await credentials.find("login"))!.holders).toMatchObject([{ holder: "mine" }]);
+			await expect(credentials.acquire("login", "other", 1)).rejects.toMatchObject({
+				code: "credential_held",
+			});
+			await credentials.renew(hold, 0, { exact: true });
+			expect((await credentials.find("login"))!.holders).toEqual([]);
+			await credentials.release(await credentials.acquire("login", "other", 60_000));
+		}
+	} finally {
+		vi.useRealTimers();
+	}
+});
 
 test("ten stores that open an empty database at once all come up on one schema", async (context) => {
 	await using fixture = await openFixture(context);
