@@ -6,6 +6,7 @@ import { type Client, createClient } from "../../src/client/client.ts";
 import { loadConfig } from "../../src/config.ts";
 import { openPaddock, type Paddock } from "../../src/paddock.ts";
 import { Metrics, type Serving, serve } from "../../src/server/serve.ts";
+import { tellOf } from "../fixtures/last-rollouts.ts";
 import { example, policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
 
@@ -20,6 +21,7 @@ beforeAll(async () => {
 	const metrics = new Metrics();
 	const config = loadConfig({ ...process.env, PADDOCK_HOME: home, PADDOCK_CONCURRENCY: "1" }, home);
 	paddock = owned.use(await openPaddock(config, { onCommit: (event) => metrics.onEvent(event) }));
+	owned.use(tellOf(paddock));
 	const worker = await paddock.work();
 	owned.defer(() => worker.drain(0));
 	serving = owned.use(await serve(paddock, { host: "127.0.0.1", port: 0, metrics }));

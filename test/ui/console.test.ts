@@ -8,6 +8,7 @@ import { loadConfig } from "../../src/config.ts";
 import { openPaddock, type Paddock } from "../../src/paddock.ts";
 import { type Serving, serve } from "../../src/server/serve.ts";
 import { openBrowser, requireBrowser, seriousFindings, visit } from "../fixtures/browser.ts";
+import { tellOf } from "../fixtures/last-rollouts.ts";
 import { policy } from "../fixtures/paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
@@ -23,6 +24,7 @@ beforeAll(async () => {
 	owned.defer(() => rm(home, { recursive: true, force: true }));
 	const config = loadConfig({ ...process.env, PADDOCK_HOME: home, PADDOCK_CONCURRENCY: "2" }, home);
 	paddock = owned.use(await openPaddock(config));
+	owned.use(tellOf(paddock));
 	const worker = await paddock.work();
 	owned.defer(() => worker.drain(0));
 	serving = owned.use(await serve(paddock, { host: "127.0.0.1", port: 0 }));
