@@ -10,7 +10,7 @@ const filesBelow = (folder: string, ending: RegExp) =>
 		.map((path) => join(folder, path));
 
 /** Marks between processes of ours, which nobody sets by hand. */
-const INTERNAL = ["PADDOCK_BOX", "PADDOCK_COMMAND", "PADDOCK_SERVER_MARK"];
+const INTERNAL = ["PADDOCK_AGENT_ID", "PADDOCK_BOX", "PADDOCK_COMMAND", "PADDOCK_SERVER_MARK"];
 
 test("docs/configuration.md names every environment variable that is read, and no other", () => {
 	const name = /\b(?:PADDOCK|VLLM|OPENAI|HF_ROUTER|E2B|OTEL|AWS|DOCKER|XDG)_[A-Z0-9_]*[A-Z0-9]\b/g;

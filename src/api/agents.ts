@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { EndpointSpec } from "../model/endpoint.ts";
+import { HostName } from "../model/host.ts";
 import { AgentModels, AgentName, KeptAgent, KeptBudget } from "../model/kept-agent.ts";
 import { API, route } from "./route.ts";
 
@@ -25,6 +26,7 @@ export const AgentCreate = z
 		via: z.enum(["gateway", "direct"]).optional(),
 		budget: KeptBudget.optional(),
 		permission: Permission.optional(),
+		host: HostName.optional().describe("A machine of GET /hosts where it lives; this one unless given"),
 	})
 	.meta({ id: "AgentCreate" });
 

@@ -57,6 +57,7 @@ which can be limited and revoked, and every call is captured. The endpoint's key
 		"base-url": { value: "<url>", help: "any OpenAI-compatible server, ending in /v1" },
 		"api-key-env": { value: "<variable>", help: "the environment variable that holds the endpoint's key" },
 		...CHANGEABLE,
+		host: { value: "<name>", help: "on a machine of paddock host list instead of this one" },
 		direct: { help: "straight to the endpoint: nothing is captured, counted or limited" },
 		home: { value: "<folder>", help: "its sessions and log (default: below PADDOCK_HOME)" },
 		binary: { value: "<path>", help: "the OpenCode program (default: the one that came with Paddock)" },
@@ -77,10 +78,10 @@ which can be limited and revoked, and every call is captured. The endpoint's key
 		if (models.length === 0)
 			throw new UsageError("Which model? Give --model <name>, once or more.", "no_model");
 		const endpoint = toEndpoint(args, models[0]!, shell.env);
-		const [home, binary] = [args.text("home"), args.text("binary")];
+		const [home, binary, host] = [args.text("home"), args.text("binary"), args.text("host")];
 		await using paddock = await openStore(shell);
 		const agent = await paddock.addAgent({
-			...{ name, endpoint, models, budget: toBudget(args) },
+			...{ name, endpoint, models, host, budget: toBudget(args) },
 			via: args.has("direct") ? "direct" : "gateway",
 			permission: args.choice("permission", PERMISSIONS),
 			...(home === undefined ? {} : { home: resolve(shell.directory, home) }),
@@ -280,7 +281,7 @@ function tableOf(agents: readonly KeptAgent[]): string[] {
 			...[agent.name, agent.models.join(", "), agent.via, String(agent.spent.calls)],
 			String(agent.spent.promptTokens + agent.spent.completionTokens),
 			String(agent.budget.maxTotalTokens ?? "none"),
-			...[stateOf(agent), agent.baseUrl ?? "-"],
+			...[stateOf(agent), [agent.baseUrl ?? "-", ...(agent.host === null ? [] : [agent.host])].join(" on ")],
 		]),
 	);
 }

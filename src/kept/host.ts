@@ -6,10 +6,12 @@ import type { KeptAgents, ReachedAgent } from "../agent/keeper/reached.ts";
 import { messageOf, UsageError } from "../errors.ts";
 import { credentialOf, normaliseBaseUrl } from "../gateway/catalog.ts";
 import { findServeProgram } from "../host/find-program.ts";
+import { Hosts } from "../host/hosts.ts";
 import type { EndpointSpec } from "../model/endpoint.ts";
 import { AgentName, type KeptAgent, type KeptBudget } from "../model/kept-agent.ts";
 import type { KeptAgentChange } from "../store/kept-agent-steps.ts";
 import { unknownAgent } from "../store/kept-agents.ts";
+import { forgetThere, goBetween } from "./elsewhere/elsewhere.ts";
 import { Keeping, type KeepingDeps, toKeeper } from "./keeping.ts";
 import { Neighbour } from "./neighbour.ts";
 import { isHere, isThere, ownPlace } from "./place.ts";
@@ -30,6 +32,8 @@ export interface AgentToAdd {
 	home?: string | undefined;
 	/** Absolute. */
 	binary?: string | undefined;
+	/** A machine that was given a name. */
+	host?: string | undefined;
 }
 
 export interface AgentChange {
@@ -53,11 +57,13 @@ const STOP_MS = 20_000;
 /** The agents that are kept outside any box: their records, and the servers of those that this process keeps. */
 export class AgentHost implements KeptAgents, AsyncDisposable {
 	readonly #options: HostOptions;
+	readonly #hosts: Hosts;
 	readonly #kept = new Map<string, Started>();
 	#isClosed = false;
 
 	constructor(options: HostOptions) {
 		this.#options = options;
+		this.#hosts = new Hosts(options.home);
 	}
 
 	list(): Promise<KeptAgent[]> {
@@ -68,7 +74,7 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 		return this.#options.store.agents.find(name);
 	}
 
-	async add({ name, endpoint, models, binary, ...agent }: AgentToAdd): Promise<KeptAgent> {
+	async add({ name, endpoint, models, binary, host, ...agent }: AgentToAdd): Promise<KeptAgent> {
 		const parsed = AgentName.safeParse(name);
 		if (!parsed.success)
 			throw new UsageError(`a name is made of ${parsed.error.issues[0]!.message}`, "bad_agent");
@@ -77,11 +83,15 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 		if (!isAbsolute(home)) throw new UsageError(`${home} is no absolute path`, "bad_agent");
 		if ((await this.list()).some((other) => other.home === home && other.name !== name))
 			throw new UsageError(`another agent has its home in ${home}`, "bad_agent");
+		if (host !== undefined) await this.#requireHost(host, via, binary);
 		const { spec, apiKey } = withoutKey(endpoint);
 		const secrets = { password: newSecret(), key: newKey(), apiKey };
 		const { budget = {}, permission = "ask" } = agent;
 		return await this.#options.store.agents.add(
-			{ name, home, binary: binary ?? null, via, endpoint: spec, models, budget, permission },
+			{
+				...{ name, home, host: host ?? null, binary: binary ?? null },
+				...{ via, endpoint: spec, models, budget, permission },
+			},
 			secrets,
 		);
 	}
@@ -133,6 +143,10 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 		const agent = await this.stop(name);
 		if (agent === null) return false;
 		const removed = await this.#options.store.agents.remove(name);
+		if (agent.host !== null)
+			await forgetThere(agent, agent.host, this.#hosts).catch((error) =>
+				this.#options.warn(`agent ${name}: its home on ${agent.host} stays: ${messageOf(error)}`),
+			);
 		if (agent.home === join(this.#options.home, "agents", name))
 			await rm(agent.home, { recursive: true, force: true });
 		return removed;
@@ -199,6 +213,18 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 		await Promise.all(kept.map((each) => each?.[Symbol.asyncDispose]()));
 	}
 
+	/** There it has the agent that boxes have, and its models by way of the gateway: the endpoint's key stays here. */
+	async #requireHost(host: string, via: string, binary: string | undefined): Promise<void> {
+		if (via === "direct")
+			throw new UsageError(
+				"an agent on another machine reaches its models by way of the gateway",
+				"bad_agent",
+			);
+		if (binary !== undefined)
+			throw new UsageError("an agent on another machine is the one that is installed there", "bad_agent");
+		await this.#hosts.find(host);
+	}
+
 	#begin(name: string): Started {
 		const stop = new AbortController();
 		const started = { stop, keeping: this.#start(name, stop.signal) };
@@ -226,7 +252,10 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 				`the key of the agent ${name} was revoked: renew it (--key renewed)`,
 				"agent_revoked",
 			);
-		const binary = findServeProgram({ explicit: agent.binary, path: env.PATH });
+		const program =
+			agent.host === null
+				? { binary: findServeProgram({ explicit: agent.binary, path: env.PATH }) }
+				: await goBetween(agent, await this.#hosts.find(agent.host), stop);
 		const { keptBy } = agent;
 		const place = await ownPlace();
 		const taken =
@@ -236,7 +265,7 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 				`the agent ${name} is kept by another process already (${describe(keptBy)}): stop it first`,
 				"agent_kept",
 			);
-		return await Keeping.start(taken, place, binary, this.#options, stop);
+		return await Keeping.start(taken, place, program, this.#options, stop);
 	}
 
 	/** Whoever keeps it is told by the record. */
@@ -263,7 +292,7 @@ export class AgentHost implements KeptAgents, AsyncDisposable {
 		const { store } = this.#options;
 		const secrets = await store.agents.secrets(agent.name);
 		const provider = { baseUrl: "", apiKey: secrets.key, models: agent.models };
-		await toKeeper(agent, secrets, "", provider).stop();
+		await toKeeper(agent, secrets, { binary: "" }, provider).stop();
 		if (agent.keptBy !== null) await store.agents.release(agent.name, agent.keptBy);
 	}
 }

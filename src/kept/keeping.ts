@@ -5,6 +5,7 @@ import { messageOf } from "../errors.ts";
 import type { AgentKeeperPlace, KeptAgent } from "../model/kept-agent.ts";
 import type { KeptSecrets } from "../store/kept-agents.ts";
 import type { Store } from "../store/store.ts";
+import type { ServeProgram } from "./elsewhere/elsewhere.ts";
 import { type ModelAccess, openModelAccess } from "./model-access.ts";
 
 export interface KeepingDeps {
@@ -43,7 +44,7 @@ export class Keeping implements AsyncDisposable {
 	static async start(
 		agent: KeptAgent,
 		place: AgentKeeperPlace,
-		binary: string,
+		program: ServeProgram,
 		deps: KeepingDeps,
 		stop: AbortSignal,
 	): Promise<Keeping> {
@@ -52,7 +53,7 @@ export class Keeping implements AsyncDisposable {
 		stack.defer(() => agents.release(agent.name, place));
 		const secrets = await agents.secrets(agent.name);
 		const access = stack.use(await openModelAccess(agent, secrets, deps));
-		const keeper = stack.use(toKeeper(agent, secrets, binary, access.provider));
+		const keeper = stack.use(toKeeper(agent, secrets, program, access.provider));
 		// A server that an earlier process left runs on, unless it would not find its models any more.
 		if (await writeHome(agent.home, access.provider)) await keeper.stop();
 		// What goes wrong with it shows when the keeper is disposed of, which stops it once more.
@@ -148,12 +149,12 @@ export class Keeping implements AsyncDisposable {
 export function toKeeper(
 	agent: KeptAgent,
 	secrets: KeptSecrets,
-	binary: string,
+	program: ServeProgram,
 	provider: ModelAccess["provider"],
 ): ServeKeeper {
 	const { home, permission } = agent;
 	return new ServeKeeper({
-		...{ home, binary, provider, password: secrets.password },
+		...{ home, ...program, provider, password: secrets.password },
 		permission: { permission, permissionRules: [] },
 	});
 }

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { EndpointSpec } from "./endpoint.ts";
+import { HostName } from "./host.ts";
 
 /** Names a kept agent in commands and addresses. */
 export const AgentName = z
@@ -30,6 +31,7 @@ export const KeptAgent = z
 		id: z.string(),
 		name: AgentName,
 		home: z.string().describe("Its configuration, sessions and log; its user can read them, nobody else"),
+		host: HostName.nullable().describe("The machine of `paddock host list` where it lives; null: this one"),
 		binary: z.string().nullable().describe("The OpenCode program; null: found when it starts"),
 		via: z
 			.enum(["gateway", "direct"])

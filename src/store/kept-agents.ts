@@ -25,7 +25,7 @@ export interface KeptSecrets {
 
 export type NewKeptAgent = Pick<
 	KeptAgent,
-	"name" | "home" | "binary" | "via" | "endpoint" | "models" | "budget" | "permission"
+	"name" | "home" | "host" | "binary" | "via" | "endpoint" | "models" | "budget" | "permission"
 >;
 
 /** Records of the agents that are kept on machines, outside any box. Secrets rest sealed, each agent's under a key of its own. */

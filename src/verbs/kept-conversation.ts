@@ -30,6 +30,11 @@ export async function findKept(
 		);
 	const agent = await store.agents.find(asked.keptAgent);
 	if (agent === null) throw unknownAgent(asked.keptAgent);
+	if (agent.host !== null && asked.folder !== undefined)
+		throw new UsageError(
+			`the agent ${agent.name} lives on ${agent.host}, and works in a folder of its own there: leave out the folder`,
+			"folder_refused",
+		);
 	return agent;
 }
 

@@ -274,6 +274,8 @@ export interface AgentKeeping {
 		home?: string | undefined;
 		/** Absolute; found when it starts, unless given. */
 		binary?: string | undefined;
+		/** A machine that was given a name; this one unless given. */
+		host?: string | undefined;
 	}): Promise<KeptAgent>;
 	/** A budget counts at once, a revoked key ends what runs; all else waits for the next start. */
 	changeAgent(

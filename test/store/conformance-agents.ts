@@ -5,7 +5,7 @@ import type { RestingFixture } from "./conformance-tasks.ts";
 const CANARY = "canary-5f3e9a7716";
 const SECRETS = { password: `${CANARY}-password`, key: `pk-${CANARY}`, apiKey: `sk-${CANARY}` };
 const HELPER: NewKeptAgent = {
-	...{ name: "helper", home: "/srv/helper", binary: null, via: "gateway", permission: "ask" },
+	...{ name: "helper", home: "/srv/helper", host: null, binary: null, via: "gateway", permission: "ask" },
 	endpoint: { type: "url", baseUrl: "https://models.example/v1", model: "small", dialect: "auto" },
 	models: ["small", "large"],
 	budget: { maxTotalTokens: 1000 },

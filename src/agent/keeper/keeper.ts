@@ -19,6 +19,8 @@ export interface KeeperOptions {
 	home: string;
 	/** Absolute. */
 	binary: string;
+	/** Words between the program and its `serve`, for one that has OpenCode serve somewhere else. */
+	before?: readonly string[];
 	/** Never empty: without one anybody on this machine could drive the agent. Not written anywhere. */
 	password: string;
 	provider: KeptProvider;
@@ -166,14 +168,22 @@ export class ServeKeeper implements AsyncDisposable {
 	}
 
 	async #start(deadline: number): Promise<Launched> {
-		const { home, binary, password, port = 0, maxLogBytes } = this.#options;
+		const { home, binary, before = [], password, port = 0, maxLogBytes } = this.#options;
 		this.#state = "starting";
 		await this.#crashes.wait((ms) => this.#times.sleep(ms, this.#stopAsked.signal), deadline);
 		await writeHome(home, this.#provider);
 		this.#needsRestart = false;
 		const mark = randomBytes(12).toString("hex");
 		const log = await LogFile.open(this.logPath, maxLogBytes);
-		const server = await this.#launch({ binary, home, port, env: this.#environment(mark), log, mark });
+		const server = await this.#launch({
+			binary,
+			before,
+			home,
+			port,
+			env: this.#environment(mark),
+			log,
+			mark,
+		});
 		this.#server = server;
 		try {
 			await rememberServer(home, server);

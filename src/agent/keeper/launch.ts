@@ -22,6 +22,8 @@ export interface ServerEnd {
 
 export interface LaunchOptions {
 	binary: string;
+	/** Words between the program and its `serve`. */
+	before: readonly string[];
 	home: string;
 	port: number;
 	env: Record<string, string>;
@@ -30,10 +32,11 @@ export interface LaunchOptions {
 }
 
 /** In a group of its own, with its log for output: a pipe that nobody reads would block it. */
-export async function launch({ binary, home, port, env, log, mark }: LaunchOptions): Promise<Launched> {
+export async function launch(options: LaunchOptions): Promise<Launched> {
+	const { binary, before, home, port, env, log, mark } = options;
 	if (!isAbsolute(binary))
 		throw new RolloutError("sandbox", "agent_binary_missing", `${binary} is no absolute path`);
-	const child = spawn(binary, ["serve", "--hostname", "127.0.0.1", "--port", String(port)], {
+	const child = spawn(binary, [...before, "serve", "--hostname", "127.0.0.1", "--port", String(port)], {
 		cwd: home,
 		env,
 		detached: true,

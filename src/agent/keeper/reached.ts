@@ -7,6 +7,9 @@ export interface KeptAgents {
 	reach(name: string): Promise<ReachedAgent>;
 }
 
+/** In the home of one whose server is on another machine: where it works there. */
+export const WORK_THERE = "work-there";
+
 /** A kept agent that runs, whichever process of this machine keeps it. Letting go of it does not end it. */
 export interface ReachedAgent extends Disposable {
 	/** As it was when it started. */

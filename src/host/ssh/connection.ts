@@ -10,6 +10,7 @@ import { hostKeyRefused, readTrust } from "./known-hosts.ts";
 const CONNECT_TIMEOUT_MS = 20_000;
 const KEEPALIVE_MS = 10_000;
 const OUTPUT_BYTES = 64 * 1024;
+const LOOPBACK = "127.0.0.1";
 const COMMAND_TIMEOUT_MS = 60_000;
 /** How long a script that is ended has for it before it is killed. */
 const GRACE_MS = 2_000;
@@ -48,6 +49,27 @@ export class SshConnection implements AsyncDisposable {
 			this.#client.exec(command, (error, channel) => {
 				if (error) reject(unreachable(this.#where, error));
 				else resolve(channel);
+			});
+		});
+	}
+
+	/** To a port of that machine's loopback. */
+	connect(port: number): Promise<ClientChannel> {
+		return new Promise((resolve, reject) => {
+			this.#client.forwardOut(LOOPBACK, 0, LOOPBACK, port, (error, channel) => {
+				if (error) reject(unreachable(this.#where, error));
+				else resolve(channel);
+			});
+		});
+	}
+
+	/** A port of that machine's loopback whose connections come to us. */
+	listen(accept: (connection: ClientChannel) => void): Promise<number> {
+		this.#client.on("tcp connection", (_, acceptChannel) => accept(acceptChannel()));
+		return new Promise((resolve, reject) => {
+			this.#client.forwardIn(LOOPBACK, 0, (error, port) => {
+				if (error) reject(unreachable(this.#where, new Error("its sshd forwards no ports to us")));
+				else resolve(port);
 			});
 		});
 	}
@@ -110,12 +132,16 @@ export class SshConnection implements AsyncDisposable {
 /**
  * The script's input stays open as long as it may run. Its end, whether we say so or the connection breaks, ends the script with all
  * that is of its group there: a channel that is merely closed would leave it running. In one piece, so that nothing of it is left to
- * be read when it starts.
+ * be read when it starts. `afterwards` are lines for what went off into groups of its own.
  */
-function withLifeline(text: string): string {
+export function withLifeline(text: string, afterwards = ""): string {
 	return `{
 exec 3<&0
-( trap '' TERM; read -r _; kill -TERM 0; sleep ${GRACE_MS / 1000}; kill -KILL 0 ) <&3 >/dev/null 2>&1 &
+(
+trap '' TERM; read -r _; kill -TERM 0; sleep ${GRACE_MS / 1000}
+${afterwards}
+kill -KILL 0
+) <&3 >/dev/null 2>&1 &
 lifeline=$!
 (
 ${text}

@@ -1,7 +1,7 @@
-import { mkdir } from "node:fs/promises";
+import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PROVIDER_ID } from "../../agent/keeper/home.ts";
-import type { ReachedAgent } from "../../agent/keeper/reached.ts";
+import { type ReachedAgent, WORK_THERE } from "../../agent/keeper/reached.ts";
 import { RolloutError, UsageError } from "../../errors.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { Failure } from "../../model/failure.ts";
@@ -85,6 +85,7 @@ function stopped(name: string, why: unknown): Failure {
 /** A folder that was asked for; else one below the agent's home. */
 async function directoryOf({ folder }: StoredTerms, { agent }: ReachedAgent): Promise<string> {
 	if (folder !== undefined) return (await findFolder(folder, null)).path;
+	if (agent.host !== null) return await readFile(join(agent.home, WORK_THERE), "utf8");
 	const own = join(agent.home, "work");
 	await mkdir(own, { recursive: true, mode: 0o700 });
 	return own;

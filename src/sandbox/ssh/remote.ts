@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import { RolloutError } from "../../errors.ts";
-import { findAgentBinary } from "../../host/binary.ts";
+import { bringAgent } from "../../host/ssh/agent.ts";
 import type { SshConnection } from "../../host/ssh/connection.ts";
-import { ensureInstalled, isThere } from "../../host/ssh/install.ts";
+import { ensureInstalled } from "../../host/ssh/install.ts";
 import { quote } from "../../host/ssh/quote.ts";
-import { type Machine, surveyMachine, unsuitable } from "../../host/ssh/survey.ts";
+import { type Machine, surveyMachine } from "../../host/ssh/survey.ts";
 import type { Host } from "../../model/host.ts";
 import { AGENT_PATH } from "../box/launch.ts";
 import { RUN_UNTRUSTED, runUntrustedTool } from "../box/run-untrusted.ts";
@@ -24,11 +24,8 @@ export async function prepareRemote(
 	installed: Host["agent"] = null,
 ): Promise<Remote> {
 	const machine = await surveyMachine(connection);
-	const { cache, arch, kind, etcFolders, links } = machine;
-	const agent =
-		installed === null
-			? await install(connection, cache, "agent", agentBinary ?? findAgentBinary("linux", arch, kind))
-			: await requireInstalled(connection, installed);
+	const { cache, etcFolders, links } = machine;
+	const { path: agent } = await bringAgent(connection, machine, { installed, binary: agentBinary });
 	return {
 		...machine,
 		bridge: await install(connection, cache, "bridge.ts", bridgeProgram()),
@@ -46,15 +43,6 @@ export async function prepareRemote(
 			links,
 		},
 	};
-}
-
-/** What was installed by hand is what boxes start from, as long as it is that. */
-async function requireInstalled(
-	connection: SshConnection,
-	{ path, sha256 }: NonNullable<Host["agent"]>,
-): Promise<string> {
-	if (await isThere(connection, { path, sha256 })) return path;
-	throw unsuitable(`${path} is not the agent that was installed there: run paddock host install again`);
 }
 
 async function install(
