@@ -41,6 +41,7 @@ export const listGroups = route({
 	summary: "Page through groups",
 	query: PageQuery.extend({ batch_id: Id.optional() }),
 	reply: pageOf(Group),
+	refusals: { 400: "The cursor is not one of ours" },
 });
 
 export const getGroup = route({
@@ -148,6 +149,7 @@ export const listBatches = route({
 	summary: "Page through batches",
 	query: PageQuery,
 	reply: pageOf(Batch),
+	refusals: { 400: "The cursor is not one of ours" },
 });
 
 export const getBatch = route({

@@ -45,7 +45,6 @@ export async function toResult(
 		proxy_turns: await toProxyTurns(calls),
 		...toFiles(rollout, await text("files.json")),
 		agent_log_tail: tail((await text("agent.log")) ?? ""),
-		// Part of the wire shape: the gateway is no program beside the agent, and nothing is installed in a box.
 		proxy_log_tail: tail((await text("gateway.log")) ?? ""),
 		install_log_tail: tail((await text("install.log")) ?? ""),
 		error: toErrorSentence(rollout),

@@ -219,18 +219,7 @@ test("a broken task.yaml is named with its line, an unknown key with its nearest
 test("help is on stdout, for the whole and for each command, with examples", async () => {
 	const { code, out, err } = await ask("--help");
 	expect({ code, err }).toEqual({ code: 0, err: "" });
-	for (const name of [
-		"run",
-		"serve",
-		"worker",
-		"list",
-		"show",
-		"export",
-		"doctor",
-		"task check",
-		"policy",
-		"mcp",
-	]) {
+	for (const { name } of COMMANDS) {
 		expect(out).toMatch(new RegExp(`^ {2}${name} `, "m"));
 		const help = await ask(...name.split(" "), "--help");
 		expect(help.code).toBe(0);

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { verifyCommands } from "../../src/verify/verifier.ts";
 import { filesHolding, toolOutputs } from "../fixtures/evidence.ts";
 import { example, openTestPaddock, policy, type TestPaddock } from "../fixtures/paddock.ts";
 import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
@@ -10,8 +11,14 @@ beforeAll(async () => {
 afterAll(async () => await station?.[Symbol.asyncDispose]());
 
 describe("a rollout of the real agent", () => {
-	test("oracle solves fizzbuzz, and every main call has its tokens", async () => {
-		const result = await station.run({ task: await example("fizzbuzz"), endpoint: policy("oracle") });
+	test("oracle solves fizzbuzz, every main call has its tokens, and all three logs say what happened", async () => {
+		const events = "/home/user/logs/agent/opencode.jsonl";
+		const fizzbuzz = await example("fizzbuzz");
+		const asked = { ...fizzbuzz, verify: [...verifyCommands(fizzbuzz), `grep -q file.edited ${events}`] };
+		const result = await station.run({
+			task: { ...asked, artifacts: [events] },
+			endpoint: policy("oracle"),
+		});
 		expect(result).toMatchObject({ reward: 1, outcome: "completed", failure: null, error: null });
 		const main = result.proxy_turns.filter((turn) => turn.purpose === "main");
 		expect(main.length).toBeGreaterThanOrEqual(2);
@@ -20,6 +27,10 @@ describe("a rollout of the real agent", () => {
 			expect(turn.per_token_logps).toHaveLength(turn.completion_token_ids.length);
 			expect(turn.prompt_token_ids.length).toBeGreaterThan(0);
 		}
+		expect(result.install_log_tail).toMatch(/ (new|warm) \S+ box \S+ is open\n/);
+		expect(result.proxy_log_tail).toMatch(/ call 0 \(\w+\) begins\n.*the agent has ended: completed\n$/s);
+		expect(result.proxy_log_tail.match(/ call \d+ ends: /g)).toHaveLength(result.proxy_turns.length);
+		expect(result.agent_log_tail).toMatch(/^\{"at":\d+,"type":"message\.part\.updated".*\}$/m);
 		// One chain of tokens behind the unmodified agent: every call goes on from the one before.
 		expect(await station.paddock.certificate(result.rollout_id)).toMatchObject({
 			trainable: true,

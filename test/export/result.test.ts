@@ -39,6 +39,8 @@ test("a finished rollout has every field of the wire result", async () => {
 	const stored = blobs({
 		"files.json": JSON.stringify({ "a.txt": "hello", "src/b.ts": "code" }),
 		"agent.log": `${"x".repeat(5000)}end`,
+		"gateway.log": `${"y".repeat(5000)}call`,
+		"install.log": "box is open",
 		"verifier.stdout": "seen",
 		"verifier.stderr": "",
 	});
@@ -65,8 +67,8 @@ test("a finished rollout has every field of the wire result", async () => {
 		files: { "/home/user/workdir/a.txt": "hello", "/home/user/workdir/src/b.ts": "code" },
 		workdir_files: { "/home/user/workdir/a.txt": "hello", "/home/user/workdir/src/b.ts": "code" },
 		files_extra: [],
-		proxy_log_tail: "",
-		install_log_tail: "",
+		proxy_log_tail: `${"y".repeat(3996)}call`,
+		install_log_tail: "box is open",
 		error: null,
 	});
 	expect(result.agent_log_tail).toBe(`${"x".repeat(3997)}end`);

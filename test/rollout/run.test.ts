@@ -2,6 +2,7 @@ import { expect, test } from "vitest";
 import type { Agent, BootedAgent } from "../../src/agent/agent.ts";
 import { RolloutError } from "../../src/errors.ts";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
+import { ColdBoxes } from "../../src/rollout/boxes/cold-boxes.ts";
 import type { ReadyBox } from "../../src/rollout/boxes/ready-box.ts";
 import type { Deps } from "../../src/rollout/deps.ts";
 import { readCalls } from "../../src/store/trace/trace-log.ts";
@@ -296,6 +297,17 @@ test("a rollout that failed early leaves its logs, too", async () => {
 	expect(end).toMatchObject({ outcome: "failed", failure: { code: "setup_failed" } });
 	expect((await logsOf(stage)).install).toMatch(
 		/half\nbroken\n\[exit code 3 after.*failed: task\/setup_failed/s,
+	);
+});
+
+test("a box that does not open leaves its logs, too", async () => {
+	await using stage = await openStage(scriptAgent("true"));
+	const backend = async () => Promise.reject(new Error("no room for a box"));
+	const boxes = new ColdBoxes({ ...stage.ready, backend });
+	const end = await stage.play(task({ clocks }), { change: (deps) => ({ ...deps, boxes }) });
+	expect(end).toMatchObject({ outcome: "failed", failure: { boundary: "sandbox" } });
+	expect((await logsOf(stage)).install).toMatch(
+		/ phase create\n.* failed: sandbox\/\w+: .*no room for a box\n$/s,
 	);
 });
 
