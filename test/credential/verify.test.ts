@@ -128,6 +128,19 @@ test("a login in use is left alone", async () => {
 	await store.credentials.release(hold);
 });
 
+test("while it is asked nobody else gets it, and afterwards the next one does", async () => {
+	await addLogin(store, provider, "login");
+	const { credentials } = store;
+	const meanwhile: unknown[] = [];
+	provider.onModelCall = async () => {
+		const trying = credentials.acquire("login", "somebody", 60_000);
+		meanwhile.push(await trying.catch((error: { code: string }) => error.code));
+	};
+	expect(await verify("login")).toMatchObject({ state: "alive", holders: [] });
+	expect(meanwhile).toEqual(["credential_held"]);
+	await credentials.release(await credentials.acquire("login", "somebody", 60_000));
+});
+
 test.for([
 	["401", 401, "dead"],
 	["429", 429, "limited"],

@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { AUTH_FILE } from "../../src/credential/login.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { openOauthProvider } from "../fakes/oauth-provider.ts";
@@ -94,6 +94,29 @@ test("an agent whose credential was taken away is stopped with the next heartbea
 		failure: { boundary: "provider", code: "credential_lost", retryable: true },
 	});
 });
+
+test("what nobody has looked at for PADDOCK_VERIFY_HOURS a worker looks at on its own: refreshed and stored, or dead", async () => {
+	await using provider = await openOauthProvider();
+	await using gone = await openOauthProvider();
+	await using looking = await openTestPaddock({ PADDOCK_VERIFY_HOURS: "0.01" });
+	const { paddock } = looking;
+	for (const [label, at] of [
+		["living", provider],
+		["ended", gone],
+	] as const) {
+		const { baseUrl, tokenUrl, clientId } = at;
+		const auth = JSON.parse(String(at.login("acme").get(AUTH_FILE))).acme;
+		const terms = { provider: "acme", tokenUrl, clientId };
+		await paddock.addLogin({ label, baseUrl, model: "model", dialect: "plain", auth, terms });
+	}
+	provider.revokeAccess();
+	gone.revokeAll();
+	const stateOf = async (label: string) => (await paddock.credential(label))?.state;
+	await vi.waitFor(async () => expect(await stateOf("living")).toBe("alive"), 30_000);
+	await vi.waitFor(async () => expect(await stateOf("ended")).toBe("dead"), 30_000);
+	expect(await paddock.credential("living")).toMatchObject({ version: 2, holders: [] });
+	expect(provider).toMatchObject({ rotations: 1, reuses: 0, overlaps: 0 });
+}, 90_000);
 
 test("a credential that is not there, or is told another address, is refused before anything is stored", async () => {
 	const submit = (endpoint: object) =>

@@ -159,6 +159,31 @@ test("a resolver may name a planted login, and is asked once", async () => {
 	});
 });
 
+test("a resolver that names no credential fails the rollout before its box is opened, and nobody holds anything", async () => {
+	await withLogin(async () => {
+		const asked: { rolloutId: string }[] = [];
+		const server = createServer(async (request, response) => {
+			asked.push(JSON.parse(Buffer.concat(await request.toArray()).toString()));
+			response.end("https://thief.example/v1");
+		}).listen(0, "127.0.0.1");
+		await once(server, "listening");
+		const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+		const end = await stage.play(task(), {
+			endpoint: { type: "named", name: "resolve:anyone" },
+			change: (deps) => ({
+				...deps,
+				env: { PADDOCK_CREDENTIAL_RESOLVER: url },
+				boxes: { open: () => expect.unreachable() },
+			}),
+		});
+		server.close();
+		const failure = { boundary: "provider", code: "credential_unresolved" };
+		expect(end).toMatchObject({ outcome: "failed", failure });
+		expect(asked).toMatchObject([{ ask: "anyone", rolloutId: end.id, attempt: 1 }]);
+		expect(await stage.store.credentials.list()).toMatchObject([{ label: "ada", version: 1, holders: [] }]);
+	});
+});
+
 test("an agent whose login was taken away is stopped with the next heartbeat, and what it refreshed is put aside", async () => {
 	await using waiting = await openStage(scriptAgent(`${ROTATE}; sleep 3000`));
 	const { credentials } = waiting.store;

@@ -1,12 +1,16 @@
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from "vitest";
 import { holdCredential } from "../../src/credential/hold.ts";
-import { AUTH_FILE } from "../../src/credential/login.ts";
+import { AUTH_FILE, CONFIG_FILE } from "../../src/credential/login.ts";
 import { OutageError } from "../../src/errors.ts";
 import { BoxSpec } from "../../src/model/task.ts";
 import { PlantedLogin } from "../../src/rollout/login/planted.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import type { Backend, Sandbox } from "../../src/sandbox/sandbox.ts";
 import type { Credentials } from "../../src/store/credentials.ts";
+import { keeping } from "../../src/verbs/credentials.ts";
 import { authAfter, openPlantedStage, type PlantedStage } from "../credential/planted/stage.ts";
 import { changed } from "./fixture.ts";
 
@@ -29,9 +33,15 @@ afterEach(async () => {
 	await stage[Symbol.asyncDispose]();
 });
 
-async function plant(options: { box?: Sandbox; credentials?: Credentials } = {}): Promise<PlantedLogin> {
-	const { credentials = stage.store.credentials } = options;
-	const held = await holdCredential(credentials, "ada", "rollout");
+interface Planting {
+	box?: Sandbox;
+	credentials?: Credentials;
+	label?: string;
+}
+
+async function plant(options: Planting = {}): Promise<PlantedLogin> {
+	const { credentials = stage.store.credentials, label = "ada" } = options;
+	const held = await holdCredential(credentials, label, "rollout");
 	const login = new PlantedLogin({ credentials, held, say: (text) => void said.push(text), warn: () => {} });
 	await login.plant(options.box ?? box);
 	return login;
@@ -76,13 +86,89 @@ test("what the agent refreshed last is saved back when nothing runs any more, an
 	});
 	await box.spawn(["sleep", "1000"]);
 	await rotate(1);
+	// The watch's timer, and later the hold's.
+	const ended = vi.spyOn(globalThis, "clearInterval").mockImplementation((timer) => {
+		order.push("timer");
+		clearTimeout(timer);
+	});
 	await login.takeBack();
 	await login.takeBack();
-	expect(order).toEqual(["killAll", "save", "release"]);
+	ended.mockRestore();
+	expect(order).toEqual(["killAll", "timer", "save", "timer", "release"]);
 	expect((await box.exec("pgrep -c sleep")).stdout.trim()).toBe("0");
 	expect(said).toEqual([]);
 	expect(await credentials.find("ada")).toMatchObject({ version: 2, holders: [] });
 	expect(await stage.storedRotation()).toBe(1);
+});
+
+test("what the watch finds is stored, and auth.json stays as the agent wrote it: neither touched nor replaced", async () => {
+	vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+	const login = await plant();
+	const file = `${box.home}/${AUTH_FILE}`;
+	// Another provider's entry, which is not stored, would be the reason to write there.
+	const written = { ...JSON.parse(String(authAfter(1))), other: { type: "api", key: "sk-other" } };
+	await box.writeFile(file, Buffer.from(JSON.stringify(written)));
+	const facts = async () => (await box.exec(["stat", "-c", "%i %y %z %s %a", file])).stdout;
+	const before = await facts();
+	vi.advanceTimersByTime(2_000);
+	vi.useRealTimers();
+	const isStored = async () =>
+		expect(await stage.store.credentials.find("ada")).toMatchObject({ version: 2 });
+	await vi.waitFor(isStored, 10_000);
+	expect(await facts()).toBe(before);
+	await login.takeBack();
+	expect(await facts()).toBe(before);
+	expect(await stage.storedRotation()).toBe(1);
+});
+
+test.for([
+	["a file larger than any login", "head -c 3000000 /dev/zero > auth.json"],
+	["a pipe that nobody writes to", "rm auth.json; mkfifo auth.json"],
+	["a device without an end", "ln -sf /dev/zero auth.json"],
+	["a link to what others may not see", "ln -sf /etc/shadow auth.json"],
+	["a folder", "rm auth.json; mkdir auth.json"],
+])("%s in the place of auth.json is not read, and costs nobody more than the login", async ([, spoil]) => {
+	const login = await plant();
+	const { exitCode } = await box.exec(`cd ~/.local/share/opencode && ${spoil}`);
+	expect(exitCode).toBe(0);
+	vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort());
+	await login.learn();
+	await login.takeBack();
+	vi.restoreAllMocks();
+	expect(await stage.store.credentials.find("ada")).toMatchObject({
+		...{ state: "quarantined", version: 1, holders: [], quarantine: [] },
+	});
+	expect(await stage.storedRotation()).toBe(0);
+});
+
+test("a login that was captured in one home lies in a box as it was there, and nothing else of that home", async () => {
+	const home = await mkdtemp(join(tmpdir(), "paddock-captured-"));
+	const plugin = ".config/opencode/plugin/acme.js";
+	const content: Record<string, string> = {
+		[AUTH_FILE]: JSON.stringify({
+			...JSON.parse(String(authAfter(3))),
+			other: { type: "api", key: "sk-other" },
+		}),
+		[CONFIG_FILE]: JSON.stringify({ model: "acme/large", theme: "dark" }),
+		[plugin]: "export const Acme = async () => ({});",
+		".local/share/opencode/opencode.db": "what was said",
+		".ssh/id_ed25519": "a key",
+	};
+	for (const [path, text] of Object.entries(content)) {
+		await mkdir(dirname(join(home, path)), { recursive: true });
+		await writeFile(join(home, path), text);
+	}
+	const { capture } = keeping(stage.store, async () => expect.unreachable());
+	await capture(home, { label: "captured", plugins: true, hosts: ["acme.example"] });
+	await rm(home, { recursive: true });
+	await using login = await plant({ label: "captured" });
+	expect(login.model).toBe("acme/large");
+	const { stdout } = await box.exec("cd ~ && find . -type f -printf '%m %P\\n' | sort");
+	expect(stdout.trim().split("\n")).toEqual([CONFIG_FILE, plugin, AUTH_FILE].map((path) => `600 ${path}`));
+	const read = async (path: string) => String(await box.readFile(`${box.home}/${path}`));
+	expect(JSON.parse(await read(AUTH_FILE))).toEqual(JSON.parse(String(authAfter(3))));
+	expect(JSON.parse(await read(CONFIG_FILE))).toMatchObject({ model: "acme/large", theme: "dark" });
+	expect(await read(plugin)).toBe(content[plugin]);
 });
 
 test("one that never came into a box is given back all the same", async () => {
@@ -133,14 +219,10 @@ test.for(Object.entries(BREAKS))(
 	"reading the box %s to the end: nobody gets a login that may be spent, before somebody has looked",
 	async ([, act]) => {
 		const login = await plant({ box: changed(box, { readFile: act }) });
-		vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
-		// The signal's own clock is nobody's to turn.
+		// As if the time for the last look were up.
 		vi.spyOn(AbortSignal, "timeout").mockReturnValue(AbortSignal.abort());
-		const ending = login.takeBack();
-		await vi.advanceTimersByTimeAsync(2_000);
-		vi.useRealTimers();
+		await login.takeBack();
 		vi.restoreAllMocks();
-		await ending;
 		expect(said).toEqual([expect.stringContaining("saving the login back")]);
 		expect(await stage.store.credentials.find("ada")).toMatchObject({
 			...{ state: "quarantined", version: 1, holders: [], quarantine: [] },
