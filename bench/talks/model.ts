@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -19,7 +20,9 @@ export async function openPacedModel(pieces: number, everyMs: number) {
 		const body = JSON.parse(await text(request)) as {
 			stream?: boolean;
 			messages: { role: string; content: unknown }[];
+			tools?: unknown[];
 		};
+		const isAnswered = body.messages.at(-1)?.role === "tool";
 		const asked = JSON.stringify(body.messages.findLast(({ role }) => role === "user")?.content);
 		const answer = answerTo(/talk\d+-turn\d+/.exec(asked)?.[0] ?? "-", pieces);
 		if (body.stream !== true) {
@@ -32,6 +35,14 @@ export async function openPacedModel(pieces: number, everyMs: number) {
 			response.write(
 				`data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", model: "paced", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`,
 			);
+		// First a command, for which the agent has to ask; then the text.
+		if (!isAnswered && body.tools !== undefined) {
+			const args = JSON.stringify({ command: "true", description: "does nothing" });
+			const call = { index: 0, id: `call_${randomUUID()}`, type: "function" };
+			send({ role: "assistant", tool_calls: [{ ...call, function: { name: "bash", arguments: args } }] });
+			send({}, "tool_calls");
+			return void response.end("data: [DONE]\n\n");
+		}
 		for (const piece of answer.split(/(?<= )/)) {
 			wroteAt.set(piece, performance.timeOrigin + performance.now());
 			send({ role: "assistant", content: piece });

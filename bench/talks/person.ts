@@ -1,11 +1,14 @@
 import type { Client } from "../../src/client/client.ts";
 import type { LiveText } from "../../src/model/live-text.ts";
 import { answerTo } from "./model.ts";
+import { numbering } from "./socket.ts";
 
 /** What one person saw, and when. */
 export interface Said {
 	pieces: { text: LiveText; at: number }[];
-	events: { partId: string; at: number }[];
+	/** By what the worker read it as. */
+	events: { key: string; at: number }[];
+	turnEnds: { key: string; at: number }[];
 	/** How many answers were the ones that the model gave. */
 	right: number;
 }
@@ -51,10 +54,13 @@ async function talk(
 ): Promise<Said> {
 	const { id } = await client.converse({
 		endpoint: { type: "url", baseUrl, model: "paced", dialect: "plain" },
+		agent: { permission: "ask" },
 	});
-	const said: Said = { pieces: [], events: [], right: 0 };
+	const said: Said = { pieces: [], events: [], turnEnds: [], right: 0 };
 	const read = new Map<string, string>();
-	let turn = 0;
+	const key = numbering();
+	const noted = (name: string) => said.events.push({ key: key(name), at: now() });
+	let [turn, sessionId] = [0, ""];
 	const question = () => `${options.name}-turn${turn}`;
 	const onText = (text: LiveText) => {
 		said.pieces.push({ text, at: now() });
@@ -66,10 +72,15 @@ async function talk(
 			await options.ready();
 			await client.say(id, question());
 		}
+		if (event.type === "session-start") ({ sessionId } = event);
+		if (event.type === "permission-ask") {
+			noted(event.requestId);
+			await client.permit(id, event.requestId, { reply: "once" });
+		}
 		if (event.type === "agent-event") {
 			const part = event.properties.part as Part | undefined;
+			if (part !== undefined) noted(part.id);
 			if (part?.type === "text" && part.time?.end !== undefined) {
-				said.events.push({ partId: part.id, at: now() });
 				// What was seen while it was written is what is stored; of one that came in a burst the log may have been quicker.
 				const seen = read.get(part.id) ?? part.text;
 				if (seen !== part.text)
@@ -77,6 +88,7 @@ async function talk(
 			}
 		}
 		if (event.type !== "turn-end") continue;
+		said.turnEnds.push({ key: key(sessionId), at: now() });
 		if (event.text === answerTo(question(), options.pieces)) said.right += 1;
 		options.onAnswer();
 		turn += 1;

@@ -9,10 +9,21 @@ interface Chunk {
 	bytes: Buffer;
 }
 
-/** What was read, and when: pieces of text by part and offset, stored events by part, turns by the session that fell idle. */
+/** What was read, and when: pieces of text by part and offset; what is stored by part, ask or session, and the how-manieth of it. */
 export interface Heard {
 	texts: [key: string, at: number, text: string][];
-	events: [key: string, at: number, agentAt: number][];
+	/** `agentAt`: when it was, as OpenCode notes it in what has an end. */
+	events: [key: string, at: number, agentAt: number | null][];
+}
+
+/** The how-manieth of its name this is, as a key. */
+export function numbering(): (name: string) => string {
+	const counts = new Map<string, number>();
+	return (name) => {
+		const count = (counts.get(name) ?? 0) + 1;
+		counts.set(name, count);
+		return `${name} ${count}`;
+	};
 }
 
 const now = () => performance.timeOrigin + performance.now();
@@ -42,8 +53,10 @@ function readAll(streams: Chunk[][]): Heard {
 	for (const chunks of streams) {
 		const frames = new FrameReader(64 * 1024 * 1024);
 		const lengths = new Map<string, number>();
+		const key = numbering();
 		for (const { at, bytes } of chunks)
-			for (const frame of frames.read(bytes)) if (frame.type === "data") read(frame.text, at, lengths, heard);
+			for (const frame of frames.read(bytes))
+				if (frame.type === "data") read(frame.text, at, lengths, key, heard);
 	}
 	return heard;
 }
@@ -52,10 +65,19 @@ interface Properties {
 	partID?: string;
 	field?: string;
 	delta?: string;
-	part?: { id: string; time?: { end?: number } };
+	part?: { id: string; time?: { end?: number }; state?: { time?: { end?: number } } };
+	id?: string;
+	sessionID?: string;
+	status?: { type?: string };
 }
 
-function read(text: string, at: number, lengths: Map<string, number>, { texts, events }: Heard): void {
+function read(
+	text: string,
+	at: number,
+	lengths: Map<string, number>,
+	key: (name: string) => string,
+	{ texts, events }: Heard,
+): void {
 	const { payload } = JSON.parse(text) as { payload: { type: string; properties: Properties } };
 	const { type, properties } = payload;
 	if (type === "message.part.delta" && properties.field === "text") {
@@ -65,7 +87,10 @@ function read(text: string, at: number, lengths: Map<string, number>, { texts, e
 		texts.push([`${partID} ${offset}`, at, delta]);
 	}
 	if (type === "message.part.updated" && isTelling(type, properties as Record<string, unknown>)) {
-		const { id, time } = properties.part!;
-		events.push([id, at, time?.end ?? Number.NaN]);
+		const { id, time, state } = properties.part!;
+		events.push([key(id), at, time?.end ?? state?.time?.end ?? null]);
 	}
+	if (type === "permission.asked") events.push([key(properties.id ?? ""), at, null]);
+	if (type === "session.status" && properties.status?.type === "idle")
+		events.push([key(properties.sessionID ?? ""), at, null]);
 }
