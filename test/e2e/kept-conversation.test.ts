@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
 import { mkdtemp, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -12,6 +13,7 @@ import { createApp } from "../../src/server/app.ts";
 import { startConversation } from "../../src/tools/start-conversation.ts";
 import type { ToolContext } from "../../src/tools/tools.ts";
 import { freePort, startDaemon } from "../fixtures/daemon.ts";
+import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { openTestPaddock, type TestPaddock } from "../fixtures/paddock.ts";
 import { bash, openScriptedModel, say } from "../fixtures/script.ts";
 import { clientOf } from "../server/caller.ts";
@@ -169,16 +171,14 @@ describe("a conversation with a kept agent", { timeout: 300_000 }, () => {
 
 	test("kept by another process of this machine, it is talked to all the same", async () => {
 		await using _aide = await addAgent("shared", [say("first"), bash("sleep 600")], "allow");
-		const launcher = fileURLToPath(new URL("../../bin/paddock.mjs", import.meta.url));
-		const env = { ...process.env, PADDOCK_HOME: station.home };
-		const keeper = spawn(process.execPath, [launcher, "agent", "start", "shared"], { env, stdio: "ignore" });
+		await using keeper = keepElsewhere(station.home, "shared");
 		await expect.poll(async () => (await client.agent("shared")).baseUrl, { timeout: 60_000 }).not.toBeNull();
 		expect((await client.agent("shared")).keptBy?.pid).not.toBe(process.pid);
 		const { id } = await client.converse({ keptAgent: "shared", text: "Begin." });
 		await until(id, (event) => event.type === "turn-end" && event.text === "first");
 		await client.say(id, "Wait.");
 		await until(id, (event) => event.type === "agent-event" && isRunning(event, "sleep 600"));
-		keeper.kill("SIGINT");
+		await keeper[Symbol.asyncDispose]();
 		const end = await until(id, (event) => event.type === "conversation-end");
 		expect(end).toMatchObject({ reason: "failed", failure: { code: "agent_stopped" } });
 	});
@@ -227,6 +227,39 @@ describe("a conversation with a kept agent", { timeout: 300_000 }, () => {
 		await until(id, (event) => event.type === "conversation-end", remote);
 	});
 
+	test("a turn that ended while nobody hosted it is told by whoever hosts it next, and not repeated", async () => {
+		await using model = await openScriptedModel([bash("echo x >> runs; sleep 2"), say("done"), say("next")]);
+		await using idle = await openIdlePaddock();
+		const { home } = idle.config;
+		const { endpoint } = model;
+		await idle.addAgent({ name: "aide", endpoint, models: [endpoint.model], permission: "allow" });
+		const port = await freePort();
+		const serve = () =>
+			startDaemon(["serve", "--port", String(port)], { PADDOCK_HOME: home, PADDOCK_HOST_AGENTS: "1" });
+		const remote = createClient({ baseUrl: `http://127.0.0.1:${port}` });
+		await using running = new AsyncDisposableStack();
+		running.use(keepElsewhere(home, "aide"));
+		await expect.poll(async () => (await idle.agent("aide"))?.baseUrl, { timeout: 60_000 }).toBeTruthy();
+		let server = await serve();
+		running.defer(() => server[Symbol.asyncDispose]());
+		const { id } = await remote.converse({ keptAgent: "aide", text: "Begin." });
+		await until(id, (event) => event.type === "agent-event" && isRunning(event, "sleep 2"), remote);
+		await server.kill9();
+		await expect.poll(async () => (await idle.agent("aide"))!.spent.calls, { timeout: 60_000 }).toBe(2);
+		server = await serve();
+		const end = await until(id, (event) => event.type === "turn-end", remote);
+		expect(end).toMatchObject({ ended: "answered", text: "done" });
+		await remote.say(id, "Go on.");
+		await until(id, (event) => event.type === "turn-end" && event.text === "next", remote);
+		const all = (await idle.conversationEvents(id, { after: 0, limit: 1_000 }))!.items;
+		expect(all.filter((event) => event.type === "message-sent").map(({ text }) => text)).toEqual([
+			...["Begin.", "Go on."],
+		]);
+		expect(readFileSync(join(home, "agents/aide/work/runs"), "utf8")).toBe("x\n");
+		await remote.closeConversation(id);
+		await until(id, (event) => event.type === "conversation-end", remote);
+	});
+
 	test("an agent whose home is on another machine is not here, and another worker may try", async () => {
 		await using _aide = await addAgent("remote", [say("first")]);
 		await client.startAgent("remote");
@@ -251,6 +284,20 @@ async function addAgent(name: string, steps: PolicyStep[], permission: "ask" | "
 		async [Symbol.asyncDispose]() {
 			await client.removeAgent(name).catch(() => {});
 			await model[Symbol.asyncDispose]();
+		},
+	};
+}
+
+/** Another process that keeps it. */
+function keepElsewhere(home: string, name: string): AsyncDisposable {
+	const launcher = fileURLToPath(new URL("../../bin/paddock.mjs", import.meta.url));
+	const env = { ...process.env, PADDOCK_HOME: home };
+	const keeper = spawn(process.execPath, [launcher, "agent", "start", name], { env, stdio: "ignore" });
+	const exited = once(keeper, "exit");
+	return {
+		async [Symbol.asyncDispose]() {
+			keeper.kill("SIGINT");
+			await exited;
 		},
 	};
 }

@@ -2,7 +2,7 @@ import { mkdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { PROVIDER_ID } from "../../agent/keeper/home.ts";
 import { type ReachedAgent, WORK_THERE } from "../../agent/keeper/reached.ts";
-import { RolloutError, UsageError } from "../../errors.ts";
+import { RolloutError, UsageError, within } from "../../errors.ts";
 import { toTimerMs } from "../../model/duration.ts";
 import type { Failure } from "../../model/failure.ts";
 import type { AgentOptions, StoredTerms } from "../../model/request.ts";
@@ -12,6 +12,7 @@ import { HaltSwitch } from "../halt.ts";
 import { hideIn, hiding } from "../login/hiding.ts";
 import type { RolloutRecord } from "../record.ts";
 import { Transcript } from "../transcript.ts";
+import { catchUp } from "./catch-up.ts";
 import { findFolder } from "./folder.ts";
 import { openConversation } from "./open-conversation.ts";
 import type { Past } from "./recall.ts";
@@ -51,9 +52,10 @@ export async function talkWithKept(
 	};
 	await using conversation = await openConversation(() => reached.open(options), halt);
 	if (conversation === null) return toEnd(halt.reason);
-	if (past.sessionId !== null)
-		record.emit({ type: "state-restored", messages: (await conversation.messages()).length });
 	const transcript = new Transcript(rollout, deps.store);
+	const recall = () => catchUp(past, conversation, transcript, record);
+	const left =
+		past.sessionId === null ? past : await within("agent", "agent_api_error", recall, { retryable: true });
 	using slot = new TurnSlot(async () => ({ [Symbol.dispose]: () => {} }));
 	const setModel = (model: string) => {
 		if (!agent.models.includes(model))
@@ -63,7 +65,7 @@ export async function talkWithKept(
 	// Its models may have been changed since.
 	const model = past.model !== null && agent.models.includes(past.model) ? past.model : null;
 	const live = { conversation, transcript, slot, halt, setModel, keep: async () => {} };
-	const end = await talk(rollout, { ...past, model }, live, deps, record, signals);
+	const end = await talk(rollout, { ...left, model }, live, deps, record, signals);
 	await transcript.keep(conversation).catch(() => record.note("the transcript could not be read at the end"));
 	return end;
 }
