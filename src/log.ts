@@ -34,6 +34,15 @@ export function hideSecrets(text: string): string {
 	return clean;
 }
 
+/** Whoever fails at hearing something is warned of, and must not make the teller believe otherwise. */
+export function carefully(tell: () => void): void {
+	try {
+		tell();
+	} catch (error) {
+		process.emitWarning(hideSecrets(error instanceof Error ? error.message : String(error)));
+	}
+}
+
 /** Structured logs on stderr, one JSON object per line. Nothing secret gets through, whatever is handed in. */
 export function createLog(options: LogOptions = {}): Log {
 	const secrets = (options.secrets ?? []).filter((secret) => secret.length >= SHORTEST_SECRET);

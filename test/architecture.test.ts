@@ -206,3 +206,18 @@ function withoutComments(source: string): string {
 		(_match, string: string | undefined) => string ?? "",
 	);
 }
+
+test("every file that docs/architecture.md answers with is there", () => {
+	const page = readFileSync(join(ROOT, "../docs/architecture.md"), "utf8");
+	const [, table = ""] = page.split("## Where is …?");
+	const answers = table
+		.split("\n## ")[0]!
+		.split("\n")
+		.filter((line) => line.startsWith("| Where"));
+	expect(answers.length).toBeGreaterThanOrEqual(10);
+	const paths = answers.flatMap((line) =>
+		[...line.matchAll(/`([a-z-]+\/[\w./-]*)`/g)].map(([, path]) => path!),
+	);
+	expect(paths.length).toBeGreaterThanOrEqual(answers.length);
+	expect(paths.filter((path) => !existsSync(join(ROOT, path)))).toEqual([]);
+});

@@ -1,3 +1,4 @@
+import { carefully } from "../log.ts";
 import type { LiveText } from "../model/live-text.ts";
 import type { Live, Voice } from "./live.ts";
 import { type Piece, Texts } from "./texts.ts";
@@ -51,7 +52,7 @@ export class LocalLive implements Live {
 	hear(id: string, onText: Listener): Disposable {
 		const channel = this.#open(id);
 		// Each is its own entry, even if two share one function.
-		const listener: Listener = (text) => careful(() => onText(text));
+		const listener: Listener = (text) => carefully(() => onText(text));
 		channel.listeners.add(listener);
 		for (const piece of channel.texts.all()) listener(toText(piece));
 		if (channel.listeners.size === 1) this.#watch.listened?.(id, true);
@@ -118,12 +119,4 @@ export class LocalLive implements Live {
 
 function toText({ cuts, ...text }: Piece): LiveText {
 	return text;
-}
-
-function careful(tell: () => void): void {
-	try {
-		tell();
-	} catch (error) {
-		process.emitWarning(error instanceof Error ? error : String(error));
-	}
 }

@@ -1,3 +1,4 @@
+import { carefully } from "../log.ts";
 import type { RolloutEvent } from "../model/event.ts";
 import type { RolloutStatus } from "../model/rollout.ts";
 
@@ -54,7 +55,7 @@ export class Announcer {
 	}
 
 	committed(events: RolloutEvent[]): void {
-		for (const event of events) for (const listener of [...this.#listeners]) careful(() => listener(event));
+		for (const event of events) for (const listener of [...this.#listeners]) carefully(() => listener(event));
 	}
 
 	/** Tells the rollout's watchers, unless they know this revision already. */
@@ -62,21 +63,12 @@ export class Announcer {
 		const watchers = this.#watchers.get(id);
 		if (!watchers || (this.#revisions.get(id) ?? -1) >= revision) return;
 		this.#revisions.set(id, revision);
-		for (const watcher of [...watchers]) careful(watcher);
+		for (const watcher of [...watchers]) carefully(watcher);
 	}
 
 	/** Something may have been missed: everybody who watches should look. */
 	missed(): void {
 		for (const watchers of [...this.#watchers.values()])
-			for (const watcher of [...watchers]) careful(watcher);
-	}
-}
-
-/** What is committed stays committed: who fails at hearing of it must not make the writer believe otherwise. */
-function careful(tell: () => void): void {
-	try {
-		tell();
-	} catch (error) {
-		process.emitWarning(error instanceof Error ? error : String(error));
+			for (const watcher of [...watchers]) carefully(watcher);
 	}
 }

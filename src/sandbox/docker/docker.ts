@@ -1,9 +1,10 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { messageOf, RolloutError } from "../../errors.ts";
+import { RolloutError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
+import { lookInTurn } from "../availability.ts";
 import { openBox } from "../box/box.ts";
 import { folderOwner } from "../box/folder-owner.ts";
 import { AGENT_PATH, BOX_RUN, initConfig } from "../box/launch.ts";
@@ -49,28 +50,29 @@ class DockerBackend implements Backend {
 		this.#root = options.runRoot ?? defaultRunRoot();
 	}
 
-	async available(): Promise<Availability> {
-		const checks: Availability["checks"] = [];
-		const check = async (name: string, fix: string, look: () => Promise<string>) => {
-			if (checks.some((one) => !one.ok)) return;
-			try {
-				checks.push({ name, ok: true, detail: await look() });
-			} catch (error) {
-				checks.push({ name, ok: false, detail: messageOf(error), fix });
-			}
-		};
-		await check("engine", "start Docker or Podman, or set DOCKER_HOST=unix://<socket>", async () => {
-			const facts = await askEngine(this.#engine);
-			return `${facts.version} at ${this.#engine.socket}`;
-		});
-		await check("shares this machine's files", "use --sandbox ssh or e2b, or an engine on this machine", () =>
-			this.#requireSharedFiles(),
-		);
-		await check("image", "docker build -t paddock-task docker/task-image", async () => {
-			return (await resolveImage(this.#engine, this.#defaultImage)).name;
-		});
-		await check("opens a box", "the image needs bash, tar, coreutils, git and ripgrep", () => this.#tryBox());
-		return { ok: checks.every((one) => one.ok), checks };
+	available(): Promise<Availability> {
+		return lookInTurn([
+			{
+				name: "engine",
+				fix: "start Docker or Podman, or set DOCKER_HOST=unix://<socket>",
+				look: async () => `${(await askEngine(this.#engine)).version} at ${this.#engine.socket}`,
+			},
+			{
+				name: "shares this machine's files",
+				fix: "use --sandbox ssh or e2b, or an engine on this machine",
+				look: () => this.#requireSharedFiles(),
+			},
+			{
+				name: "image",
+				fix: "docker build -t paddock-task docker/task-image",
+				look: async () => (await resolveImage(this.#engine, this.#defaultImage)).name,
+			},
+			{
+				name: "opens a box",
+				fix: "the image needs bash, tar, coreutils, git and ripgrep",
+				look: () => this.#tryBox(),
+			},
+		]);
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {

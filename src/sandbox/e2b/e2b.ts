@@ -3,6 +3,7 @@ import { Sandbox as Machine } from "e2b";
 import { messageOf, type RolloutError, UsageError } from "../../errors.ts";
 import { findAgentBinary } from "../../host/binary.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
+import { lookInTurn } from "../availability.ts";
 import { openBox } from "../box/box.ts";
 import {
 	AGENT_PATH,
@@ -67,15 +68,14 @@ class E2bBackend implements Backend {
 		this.#connection = connectionOf(options.env);
 	}
 
-	async available(): Promise<Availability> {
-		try {
+	available(): Promise<Availability> {
+		const fix = "check E2B_API_KEY; make the template once: paddock e2b build-template";
+		const look = async () => {
 			const spec = BoxSpec.parse({ diskMb: 16 });
 			await using box = await this.open({ spec, onGateway: (connection) => connection.destroy() });
-			return { ok: true, checks: [{ name: "opens a box", ok: true, detail: String(box.facts.template) }] };
-		} catch (error) {
-			const fix = "check E2B_API_KEY; make the template once: paddock e2b build-template";
-			return { ok: false, checks: [{ name: "opens a box", ok: false, detail: messageOf(error), fix }] };
-		}
+			return String(box.facts.template);
+		};
+		return lookInTurn([{ name: "opens a box", fix, look }]);
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {

@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findAgentBinary } from "../../host/binary.ts";
 import { Tail } from "../../host/tail.ts";
+import { lookInTurn } from "../availability.ts";
 import { openBox } from "../box/box.ts";
 import { initConfig, type Launched } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
@@ -39,14 +40,9 @@ class ProcessBackend implements Backend {
 		this.#root = options.runRoot ?? join(tmpdir(), `paddock-process-${process.getuid?.() ?? 0}`);
 	}
 
-	async available(): Promise<Availability> {
-		try {
-			const binary = this.#options.agentBinary ?? findAgentBinary();
-			return { ok: true, checks: [{ name: "agent binary", ok: true, detail: binary }] };
-		} catch (error) {
-			const detail = (error as Error).message;
-			return { ok: false, checks: [{ name: "agent binary", ok: false, detail, fix: "npm install" }] };
-		}
+	available(): Promise<Availability> {
+		const look = async () => this.#options.agentBinary ?? findAgentBinary();
+		return lookInTurn([{ name: "agent binary", fix: "npm install", look }]);
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {

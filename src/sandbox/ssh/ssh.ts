@@ -1,6 +1,5 @@
 import { createHash, randomBytes } from "node:crypto";
 import { join } from "node:path";
-import { messageOf } from "../../errors.ts";
 import {
 	addressOf,
 	describeAddress,
@@ -12,6 +11,7 @@ import { connectSsh, type SshConnection } from "../../host/ssh/connection.ts";
 import { requireWalls } from "../../host/ssh/survey.ts";
 import type { Host } from "../../model/host.ts";
 import { BoxSpec, HOME } from "../../model/task.ts";
+import { lookInTurn } from "../availability.ts";
 import { openBox } from "../box/box.ts";
 import { AGENT_PATH } from "../box/launch.ts";
 import { OpenBoxes } from "../box/open-boxes.ts";
@@ -54,36 +54,36 @@ class SshBackend implements Backend {
 		this.#leases = join(options.runRoot ?? defaultRunRoot(), `ssh-leases-${host}`);
 	}
 
-	async available(): Promise<Availability> {
-		const checks: Availability["checks"] = [];
-		const check = async (name: string, fix: string, look: () => Promise<string>) => {
-			if (checks.some((one) => !one.ok)) return;
-			try {
-				checks.push({ name, ok: true, detail: await look() });
-			} catch (error) {
-				checks.push({ name, ok: false, detail: messageOf(error), fix });
-			}
-		};
-		const { name } = this.#address;
-		const login = name === null ? "PADDOCK_SSH_HOST, PADDOCK_SSH_KEY_FILE" : "its address, its key file";
-		await check("login", `check ${login} and the host's key`, async () => {
-			await using _connection = await connectSsh(this.#address);
-			return describeAddress(this.#address);
-		});
-		await check("machine", "install bash, tar, git, ripgrep and bubblewrap there", async () => {
-			const { system, bwrap } = await this.#prepare();
-			return `${system}, ${bwrap ? "bubblewrap works" : "no bubblewrap"}`;
-		});
-		await check(
-			"opens a box",
-			`install bubblewrap 0.8 or newer there, or ${optionOf(this.#address, "allowPlain")}`,
-			async () => {
-				const spec = BoxSpec.parse({ diskMb: 16 });
-				await using box = await this.open({ spec, onGateway: (connection) => connection.destroy() });
-				return String(box.facts.isolation);
+	available(): Promise<Availability> {
+		const login =
+			this.#address.name === null ? "PADDOCK_SSH_HOST, PADDOCK_SSH_KEY_FILE" : "its address, its key file";
+		return lookInTurn([
+			{
+				name: "login",
+				fix: `check ${login} and the host's key`,
+				look: async () => {
+					await using _connection = await connectSsh(this.#address);
+					return describeAddress(this.#address);
+				},
 			},
-		);
-		return { ok: checks.every((one) => one.ok), checks };
+			{
+				name: "machine",
+				fix: "install bash, tar, git, ripgrep and bubblewrap there",
+				look: async () => {
+					const { system, bwrap } = await this.#prepare();
+					return `${system}, ${bwrap ? "bubblewrap works" : "no bubblewrap"}`;
+				},
+			},
+			{
+				name: "opens a box",
+				fix: `install bubblewrap 0.8 or newer there, or ${optionOf(this.#address, "allowPlain")}`,
+				look: async () => {
+					const spec = BoxSpec.parse({ diskMb: 16 });
+					await using box = await this.open({ spec, onGateway: (connection) => connection.destroy() });
+					return String(box.facts.isolation);
+				},
+			},
+		]);
 	}
 
 	async open(options: OpenOptions): Promise<Sandbox> {
