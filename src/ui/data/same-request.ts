@@ -28,11 +28,11 @@ export function toCurl(request: LaunchRequest, origin: string): Elsewhere {
 
 export function toPython(request: LaunchRequest, origin: string): Elsewhere {
 	const { task, endpoint, n, ...terms } = request;
-	const options = Object.entries(terms).map(([name, value]) => `, ${toSnake(name)}=${toPythonValue(value)}`);
+	const options = pythonOptions(terms);
 	const begin =
 		n === 1
-			? `print(client.run(task, endpoint=endpoint${options.join("")}).reward)`
-			: `for result in client.group(task, ${n}, endpoint=endpoint${options.join("")}):\n    print(result.reward)`;
+			? `print(client.run(task, endpoint=endpoint${options}).reward)`
+			: `for result in client.group(task, ${n}, endpoint=endpoint${options}):\n    print(result.reward)`;
 	return {
 		text: `import os
 
@@ -47,23 +47,34 @@ ${begin}`,
 }
 
 function pythonEndpoint(endpoint: z.input<typeof EndpointSpec>): string {
-	const key = "apiKey" in endpoint && endpoint.apiKey ? `, api_key=os.environ["${KEY}"]` : "";
-	if (endpoint.type === "policy") return `Endpoint.policy(${toPythonValue(endpoint.policy)})`;
+	if (endpoint.type === "policy")
+		return `Endpoint.policy(${toPythonValue(endpoint.policy)}${pythonOptions({ trace: endpoint.trace })})`;
+	const { apiKey, model, baseUrl, dialect, logprobsMode, weightVersion } = endpoint;
+	const more = pythonOptions({ dialect, logprobsMode, weightVersion });
+	const key = apiKey ? `, api_key=os.environ["${KEY}"]` : "";
 	if (endpoint.type === "url")
-		return `Endpoint.url(${toPythonValue(endpoint.baseUrl)}, ${toPythonValue(endpoint.model)}${key})`;
-	const model = endpoint.model ? `, model=${toPythonValue(endpoint.model)}` : "";
-	return `Endpoint.named(${toPythonValue(endpoint.name)}${model}${key})`;
+		return `Endpoint.url(${toPythonValue(baseUrl)}, ${toPythonValue(model)}${key}${more})`;
+	return `Endpoint.named(${toPythonValue(endpoint.name)}${pythonOptions({ baseUrl, model })}${key}${more})`;
+}
+
+function pythonOptions(values: object): string {
+	return Object.entries(values)
+		.filter(([, value]) => value !== undefined)
+		.map(([name, value]) => `, ${toSnake(name)}=${toPythonValue(value)}`)
+		.join("");
 }
 
 /** One call of the tool; a group is n such calls. */
 export function toMcp(request: LaunchRequest): Elsewhere {
 	const { task, endpoint, n, sandbox = "local", mode, sampling, agent } = request;
 	const { agentS, ...clocks } = task.clocks ?? {};
-	const { network, ...box } = task.box ?? {};
-	const { maxTokensCap, topLogprobs = 0, temperature, ...moreSampling } = sampling ?? {};
+	const { network, template, ...box } = task.box ?? {};
+	const { maxTokensCap, topLogprobs = 0, temperature, ...more } = sampling ?? {};
+	const { continuity, keepReasoning, disableThinking, ...moreSampling } = more;
 	const { permission, ...moreAgent } = agent ?? {};
+	const { words, missing } = mcpEndpoint(endpoint);
 	const call = {
-		...mcpEndpoint(endpoint),
+		...words,
 		task_id: task.id,
 		instruction: task.instruction,
 		setup: orNothing(task.setup),
@@ -74,58 +85,100 @@ export function toMcp(request: LaunchRequest): Elsewhere {
 		max_tokens_cap: maxTokensCap,
 		top_logprobs: topLogprobs,
 		temperature,
+		continuity,
+		keep_reasoning: keepReasoning,
+		disable_thinking: disableThinking,
 		agent_timeout_s: agentS,
 		permission,
 		network: typeof network === "object" ? network.allow : network,
+		template,
 	};
 	return {
 		text: JSON.stringify({ name: "run_rollout", arguments: call }, null, 2),
 		missing: [
 			...(n > 1 ? [`n (call it ${n} times)`] : []),
 			...said({ files: task.files, tests: task.tests, artifacts: task.artifacts, budget: task.budget }),
-			...said({ clocks, box, agent: moreAgent, sampling: moreSampling }),
-			...("apiKey" in endpoint && endpoint.apiKey ? ["the key (write it in as api_key)"] : []),
+			...said({ clocks, box, agent: moreAgent, sampling: moreSampling, ...restOf(request) }),
+			...missing,
 		],
 	};
 }
 
-function mcpEndpoint(endpoint: z.input<typeof EndpointSpec>) {
-	if (endpoint.type === "policy") return { endpoint: "scripted", model: endpoint.policy };
-	if (endpoint.type === "url") return { base_url: endpoint.baseUrl, model: endpoint.model };
-	return { endpoint: endpoint.name, model: endpoint.model };
+function mcpEndpoint(endpoint: z.input<typeof EndpointSpec>): { words: object; missing: string[] } {
+	if (endpoint.type === "policy")
+		return {
+			words: { endpoint: "scripted", model: endpoint.policy },
+			missing: said({ endpoint: { trace: endpoint.trace } }),
+		};
+	const { baseUrl, model, dialect, logprobsMode, weightVersion, apiKey } = endpoint;
+	return {
+		words: {
+			...(endpoint.type === "named" ? { endpoint: endpoint.name } : {}),
+			...{ base_url: baseUrl, model, logprobs_mode: logprobsMode },
+		},
+		missing: [
+			...said({ endpoint: { dialect: dialect === "auto" ? undefined : dialect, weightVersion } }),
+			...(apiKey ? ["the key (write it in as api_key)"] : []),
+		],
+	};
+}
+
+/** What only the request itself has: neither the command line nor MCP has a word for it. */
+function restOf({ labels, priority, maxAttempts }: LaunchRequest) {
+	return { labels, request: { priority, maxAttempts } };
 }
 
 /** The task goes into a folder of its own; the command runs it. */
 export function toCommandLine(request: LaunchRequest, origin: string): Elsewhere {
-	const { task, endpoint, n, sandbox, mode, agent, sampling } = request;
-	const { temperature, topLogprobs, ...moreSampling } = sampling ?? {};
-	const { permission, ...moreAgent } = agent ?? {};
+	const { task, endpoint, n, sandbox, mode, agent, sampling, labels = {} } = request;
+	const { temperature, topLogprobs, continuity, ...moreSampling } = sampling ?? {};
+	const { permission, driver, ...moreAgent } = agent ?? {};
 	const folder = task.id.replace(/[^\w.-]+/g, "-").replace(/^[.-]+/, "") || "task";
-	const words = ["npx", "paddock", "run", `./${folder}`, ...modelWords(endpoint)];
-	if (n > 1) words.push("-n", String(n));
-	if (sandbox !== undefined) words.push("--sandbox", sandbox);
-	if (mode !== undefined) words.push("--mode", mode);
-	if (permission !== undefined) words.push("--permission", permission);
-	if (temperature !== undefined) words.push("--temperature", String(temperature));
-	if (topLogprobs !== undefined) words.push("--top-logprobs", String(topLogprobs));
-	words.push("--server", origin);
+	const [backend, host] = sandbox?.split(":") ?? [];
+	const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
+	// The command line parts labels at commas.
+	const isSayable = pairs.every((pair) => !pair.includes(",") && pair.trim() === pair);
+	const words = [
+		...["npx", "paddock", "run", `./${folder}`, ...modelWords(endpoint)],
+		...flags({ n: n > 1 ? n : undefined }, "-"),
+		...flags({ sandbox: backend, host, mode, driver, permission, temperature, topLogprobs, continuity }),
+		...(isSayable && pairs.length > 0 ? ["--label", pairs.join(",")] : []),
+		...["--server", origin],
+	];
 	const isNameable = /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(task.id);
 	return {
 		text: `mkdir -p ${folder} && cat > ${folder}/task.yaml <<'TASK'
 ${toYaml(isNameable ? task : { ...task, id: folder })}TASK
-${words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))).join(" ")}`,
+${inLines(words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))))}`,
 		missing: [
 			...(isNameable ? [] : [`the task's name (here ${folder})`]),
-			...said({ agent: moreAgent, sampling: moreSampling }),
+			...said({ task: { rewardFile: task.rewardFile }, agent: moreAgent, sampling: moreSampling }),
+			...said({ ...restOf(request), labels: isSayable ? {} : labels }),
+			...("dialect" in endpoint && endpoint.dialect !== undefined && endpoint.dialect !== "auto"
+				? ["endpoint.dialect"]
+				: []),
 		],
 	};
 }
 
+/** One flag a line. */
+function inLines(words: readonly string[]): string {
+	return words.map((word) => (word.startsWith("-") ? `\\\n  ${word}` : word)).join(" ");
+}
+
 function modelWords(endpoint: z.input<typeof EndpointSpec>): string[] {
-	if (endpoint.type === "policy") return ["--policy", endpoint.policy];
-	const key = endpoint.apiKey ? ["--api-key-env", KEY] : [];
-	if (endpoint.type === "url") return ["--base-url", endpoint.baseUrl, "--model", endpoint.model, ...key];
-	return ["--endpoint", endpoint.name, ...(endpoint.model ? ["--model", endpoint.model] : []), ...key];
+	if (endpoint.type === "policy") return flags({ policy: endpoint.policy, trace: endpoint.trace });
+	const { baseUrl, model, apiKey, logprobsMode, weightVersion } = endpoint;
+	return flags({
+		endpoint: endpoint.type === "named" ? endpoint.name : undefined,
+		...{ baseUrl, model, apiKeyEnv: apiKey ? KEY : undefined, logprobsMode, weightVersion },
+	});
+}
+
+function flags(values: Record<string, string | number | undefined>, dashes = "--"): string[] {
+	return Object.entries(values).flatMap(([name, value]) =>
+		value === undefined ? [] : [dashes + toSnake(name).replaceAll("_", "-"), String(value)],
+	);
 }
 
 function toYamlStep(step: NonNullable<TaskInput["solution"]>[number]): object {
@@ -156,8 +209,9 @@ function snakeKeys(value: object | undefined): object {
 /** The names of fields in which something was said. */
 function said(fields: Record<string, object | undefined>): string[] {
 	return Object.entries(fields).flatMap(([name, value]) => {
-		if (value === undefined || Object.keys(value).length === 0) return [];
-		return Array.isArray(value) ? [name] : Object.keys(value).map((key) => `${name}.${key}`);
+		if (value === undefined) return [];
+		const names = Object.entries(value).flatMap(([key, each]) => (each === undefined ? [] : key));
+		return Array.isArray(value) ? names.slice(0, 1).map(() => name) : names.map((key) => `${name}.${key}`);
 	});
 }
 

@@ -1,6 +1,10 @@
+import type { PermissionRule } from "../../../model/permission.ts";
+import { RolloutRequest } from "../../../model/request.ts";
 import type { Rollout } from "../../../model/rollout.ts";
 import type { Task } from "../../../model/task.ts";
+import { ENDPOINT_GROUP, GROUPS, type RequestField } from "../../data/request-fields.ts";
 import type { LaunchRequest } from "../../data/same-request.ts";
+import { readLines, writeLines } from "./lines.ts";
 
 /** What stands in the form, as it was typed. */
 export interface LaunchForm {
@@ -12,26 +16,25 @@ export interface LaunchForm {
 	solution: string;
 	source: "policy" | "named" | "url";
 	policy: string;
+	trace: string;
 	name: string;
 	baseUrl: string;
 	model: string;
 	apiKey: string;
 	sandbox: string;
 	n: string;
-	mode: string;
-	permission: string;
-	temperature: string;
-	topP: string;
-	maxTokensCap: string;
-	topLogprobs: string;
-	agentS: string;
-	maxCalls: string;
-	network: string;
+	/** By the field's path; empty or absent: nothing was said. */
+	tunables: Record<string, string>;
 	/** What the task brings along that the form has no field for. */
 	rest: Partial<TaskInput>;
 }
 
 type TaskInput = LaunchRequest["task"];
+
+export const POLICIES = [
+	...["oracle", "noop", "replay", "scripted"],
+	...["cheat-reward", "cheat-tests", "cheat-conftest", "cheat-payload", "cheat-daemon"],
+];
 
 export const FIRST: LaunchForm = {
 	id: "hello",
@@ -42,27 +45,22 @@ export const FIRST: LaunchForm = {
 	solution: "echo hello > hello.txt",
 	source: "policy",
 	policy: "oracle",
+	trace: "",
 	name: "vllm",
 	baseUrl: "",
 	model: "",
 	apiKey: "",
 	sandbox: "",
 	n: "1",
-	mode: "",
-	permission: "",
-	temperature: "",
-	topP: "",
-	maxTokensCap: "",
-	topLogprobs: "",
-	agentS: "",
-	maxCalls: "",
-	network: "",
+	tunables: {},
 	rest: {},
 };
 
+const FIELDS = GROUPS.flatMap((group) => group.fields);
+
 /** Only what was said: the server fills in what is left out. */
 export function toRequest(form: LaunchForm): LaunchRequest {
-	return defined({
+	const request: Record<string, unknown> = defined({
 		task: defined({
 			...form.rest,
 			id: form.id.trim() || "task",
@@ -71,60 +69,58 @@ export function toRequest(form: LaunchForm): LaunchRequest {
 			verify: form.rest.verify ?? lines(form.verify),
 			files: form.rest.files ?? (form.files.length === 0 ? undefined : form.files),
 			solution: form.rest.solution ?? lines(form.solution)?.map(toStep),
-			clocks: orNothing({ ...form.rest.clocks, agentS: number(form.agentS) }),
-			budget: orNothing({ ...form.rest.budget, maxCalls: number(form.maxCalls) }),
-			box: orNothing({ ...form.rest.box, ...(form.network === "" ? {} : { network: form.network }) }),
 		}),
 		endpoint: endpointOf(form),
-		sandbox: (form.sandbox || undefined) as LaunchRequest["sandbox"],
-		mode: (form.mode || undefined) as LaunchRequest["mode"],
-		agent: orNothing({ permission: form.permission as "allow" | "deny" | "ask" | "" }),
-		sampling: orNothing({
-			temperature: number(form.temperature),
-			topP: number(form.topP),
-			maxTokensCap: number(form.maxTokensCap),
-			topLogprobs: number(form.topLogprobs),
-		}),
-		n: number(form.n) ?? 1,
-	}) as LaunchRequest;
+		sandbox: form.sandbox,
+		n: form.n.trim() === "" ? 1 : Number(form.n),
+	});
+	const fields = form.source === "policy" ? FIELDS : [...FIELDS, ...ENDPOINT_GROUP.fields];
+	for (const field of fields) setAt(request, field.path, toValue(field, form.tunables[field.path] ?? ""));
+	return request as unknown as LaunchRequest;
 }
 
-function endpointOf(form: LaunchForm): LaunchRequest["endpoint"] {
-	if (form.source === "policy") return { type: "policy", policy: form.policy };
-	const key = defined({ apiKey: form.apiKey || undefined });
-	if (form.source === "url") return { type: "url", baseUrl: form.baseUrl, model: form.model, ...key };
-	return { type: "named", name: form.name, ...defined({ model: form.model || undefined }), ...key };
+function endpointOf(form: LaunchForm): object {
+	const { source, policy, trace, name, baseUrl, model, apiKey } = form;
+	if (source === "policy") return defined({ type: source, policy, trace: policy === "replay" ? trace : "" });
+	if (source === "url") return { type: source, baseUrl, model, ...defined({ apiKey }) };
+	return defined({ type: source, name, baseUrl, model, apiKey });
 }
 
-function toStep(command: string) {
-	return { tool: "bash" as const, command };
+function toValue({ kind, options, path }: RequestField, text: string): unknown {
+	if (text.trim() === "") return undefined;
+	if (kind === "lines") return readLines(path, text);
+	if (kind === "number") return Number(text);
+	return options[0] === "true" ? text === "true" : text;
 }
 
-/** A rollout's request as a form again. */
-export function fromRollout({ request }: Rollout): LaunchForm {
-	const { task, endpoint, sampling, agent } = request;
-	const text = (value: number | undefined) => (value === undefined ? "" : String(value));
+function toText({ kind, path, fallback }: RequestField, value: unknown): string {
+	if (value === undefined || String(value) === fallback) return "";
+	if (kind !== "lines") return String(value);
+	return writeLines(path, value as Record<string, string> | PermissionRule[] | Task["box"]["network"]);
+}
+
+/** A rollout's request as a form again: sent off as it is, it is the same request. Only a key does not come back. */
+export function fromRollout({ request }: Pick<Rollout, "request">): LaunchForm {
+	const { task, endpoint } = request;
+	const fields = [...FIELDS, ...ENDPOINT_GROUP.fields];
 	return {
 		...FIRST,
 		...fromTask(task),
 		source: endpoint.type,
 		policy: endpoint.type === "policy" ? endpoint.policy : FIRST.policy,
+		trace: endpoint.type === "policy" ? (endpoint.trace ?? "") : "",
 		name: endpoint.type === "named" ? endpoint.name : FIRST.name,
-		baseUrl: endpoint.type === "url" ? endpoint.baseUrl : "",
+		baseUrl: endpoint.type === "policy" ? "" : (endpoint.baseUrl ?? ""),
 		model: endpoint.type === "policy" ? "" : (endpoint.model ?? ""),
 		sandbox: request.sandbox,
-		mode: request.mode,
-		permission: agent.permission,
-		temperature: text(sampling.temperature),
-		topP: text(sampling.topP),
-		topLogprobs: sampling.topLogprobs === 0 ? "" : text(sampling.topLogprobs),
+		tunables: textsOf(fields, request),
 	};
 }
 
 /** The fields that a task fills, e.g. one of the examples. */
 export function fromTask(task: Task): Partial<LaunchForm> {
 	const isPlain = task.solution.every((step) => step.tool === "bash" && !step.command.includes("\n"));
-	const { id, instruction, setup, verify, files, solution, clocks, budget, ...rest } = task;
+	const { id, instruction, setup, verify, files, solution, clocks: _, budget: __, box: ___, ...rest } = task;
 	const isText = files.every((file) => file.encoding === "utf8" && !file.executable);
 	return {
 		id,
@@ -135,8 +131,10 @@ export function fromTask(task: Task): Partial<LaunchForm> {
 		solution: isPlain
 			? solution.flatMap((step) => (step.tool === "bash" ? step.command : [])).join("\n")
 			: "",
-		agentS: String(clocks.agentS),
-		maxCalls: String(budget.maxCalls),
+		tunables: textsOf(
+			FIELDS.filter((field) => field.path.startsWith("task.")),
+			{ task },
+		),
 		...oneLineEach("setup", setup),
 		...oneLineEach("verify", verify),
 		rest: {
@@ -145,28 +143,57 @@ export function fromTask(task: Task): Partial<LaunchForm> {
 			...(isPlain ? {} : { solution }),
 			...(oneLineEach("setup", setup) ? {} : { setup }),
 			...(oneLineEach("verify", verify) ? {} : { verify }),
-			...{ clocks, budget },
 		},
 	};
 }
 
+/** What is wrong, by the path of the field it is wrong in, in the API's own words. */
+export function problemsOf(request: LaunchRequest): { path: string; message: string }[] {
+	const { n, ...rest } = request;
+	const issues = RolloutRequest.safeParse(rest).error?.issues ?? [];
+	const isCount = Number.isInteger(n) && n >= 1 && n <= 1024;
+	return [
+		...issues.map((issue) => ({ path: issue.path.join("."), message: issue.message })),
+		...(isCount ? [] : [{ path: "n", message: "a whole number from 1 to 1024" }]),
+	];
+}
+
+function textsOf(fields: readonly RequestField[], from: object): Record<string, string> {
+	return defined(
+		Object.fromEntries(fields.map((field) => [field.path, toText(field, at(from, field.path))])),
+	);
+}
+
+function at(from: object, path: string): unknown {
+	let value: unknown = from;
+	for (const name of path.split(".")) value = (value as Record<string, unknown> | undefined)?.[name];
+	return value;
+}
+
+function setAt(target: Record<string, unknown>, path: string, value: unknown): void {
+	if (value === undefined) return;
+	const names = path.split(".");
+	let place = target;
+	for (const name of names.slice(0, -1)) {
+		place[name] ??= {};
+		place = place[name] as Record<string, unknown>;
+	}
+	place[names.at(-1)!] = value;
+}
+
+function toStep(command: string) {
+	return { tool: "bash" as const, command };
+}
+
 /** Commands of several lines do not fit into a field of one command a line. */
 function oneLineEach(name: "setup" | "verify", commands: string[]): Partial<LaunchForm> | null {
-	return commands.some((command) => command.includes("\n")) ? null : { [name]: commands.join("\n") };
+	const isEach = commands.every((command) => !command.includes("\n") && command.trim() !== "");
+	return isEach ? { [name]: commands.join("\n") } : null;
 }
 
 function lines(text: string): string[] | undefined {
 	const all = text.split("\n").filter((line) => line.trim() !== "");
 	return all.length === 0 ? undefined : all;
-}
-
-function number(text: string): number | undefined {
-	return text.trim() === "" ? undefined : Number(text);
-}
-
-function orNothing<T extends object>(value: T): Partial<T> | undefined {
-	const said = defined(value);
-	return Object.keys(said).length === 0 ? undefined : said;
 }
 
 function defined<T extends object>(value: T): T {
