@@ -3,5 +3,8 @@ import { ensureReady } from "./setup.mjs";
 
 ensureReady();
 process.exit(
-	await runInForeground(newEnoughNode(), ["scripts/screenshots.ts"], { cwd: ROOT, env: childEnvironment() }),
+	await runInForeground(newEnoughNode(), ["scripts/screenshots/screenshots.ts"], {
+		cwd: ROOT,
+		env: childEnvironment(),
+	}),
 );
