@@ -85,7 +85,7 @@ const SCROLL = `async (selector, wanted) => {
 	const frames = [];
 	const startedAt = performance.now();
 	let [before, still] = [performance.now(), 0];
-	while (performance.now() - startedAt < 30_000 && still < 60) {
+	while (performance.now() - startedAt < 180_000 && still < 60) {
 		const at = element.scrollTop;
 		element.scrollTop += 400;
 		const now = await new Promise((drawn) => requestAnimationFrame(drawn));

@@ -92,7 +92,8 @@ describe("the packed package, installed in an empty folder", () => {
 			const options = ["--noEmit", "--strict", "--target", "esnext", "--module", "nodenext"];
 			await run(process.execPath, [TSC, ...options, "program.ts"], { cwd: folder });
 			const { stdout } = await inFolder(process.execPath, "program.ts");
-			expect(stdout).toBe("completed 1\n");
+			// With the console, whose script comes along.
+			expect(stdout).toBe("completed 1 200\n");
 
 			await writeFile(join(folder, "wrong.ts"), PROGRAM.replace("instruction:", "instructions:"));
 			const checking = run(process.execPath, [TSC, ...options, "wrong.ts"], { cwd: folder });
@@ -132,5 +133,7 @@ const { rollouts } = await client.submit({
 	endpoint: { type: "policy", policy: "oracle" },
 });
 const { outcome, reward } = await client.wait(rollouts[0]!.id);
-console.log(outcome, reward);
+const page = await (await fetch(\`\${serving.url}/web/\`)).text();
+const script = /src="(\\/web\\/assets\\/[^"]+\\.js)"/.exec(page)![1]!;
+console.log(outcome, reward, (await fetch(serving.url + script)).status);
 `;

@@ -121,6 +121,7 @@ export const CallSummary = z
 		completionTokens: z.int(),
 		complete: z.boolean(),
 		latencyMs: z.number(),
+		firstByteMs: z.number().nullable().optional().describe("Until the answer began; null: it did not"),
 		error: z.object({ code: z.string(), message: z.string() }).nullable(),
 	})
 	.meta({ id: "CallSummary" });
@@ -136,6 +137,7 @@ export function toCallSummary(call: ModelCall): CallSummary {
 		completionTokens: call.usage?.completionTokens ?? call.completionIds.length,
 		complete: call.complete,
 		latencyMs: call.lastByteMs ?? 0,
+		firstByteMs: call.firstByteMs,
 		error: call.error,
 	};
 }

@@ -1,4 +1,5 @@
 import { lazy, type ReactNode, Suspense, useRef, useState } from "react";
+import { chooseTheme, THEMES, themeNow } from "./data/theme.ts";
 import { useKeys } from "./parts/keys.ts";
 import { Link, navigate, usePlace } from "./router.tsx";
 import { saveToken, useReadOnly, useTokenWanted } from "./server.ts";
@@ -31,7 +32,7 @@ const RAIL: [path: string, label: string][] = [
 export function App() {
 	const isTokenWanted = useTokenWanted();
 	const help = useRef<HTMLDialogElement>(null);
-	useKeys({
+	const keys = {
 		"?": () => help.current?.showModal(),
 		Escape: () => history.back(),
 		"g h": () => navigate("/"),
@@ -41,7 +42,8 @@ export function App() {
 		"g t": () => navigate("/chat"),
 		"g l": () => navigate("/launch"),
 		"g m": () => navigate("/machine"),
-	});
+	};
+	useKeys(keys, { isShell: true });
 	return (
 		<div className="shell">
 			<Rail onHelp={() => help.current?.showModal()} />
@@ -112,15 +114,12 @@ function Rail({ onHelp }: { onHelp: () => void }) {
 	);
 }
 
-const THEMES = ["system", "light", "dark"] as const;
-
 /** As the system has it, until somebody chooses. */
 function ThemeButton() {
-	const [theme, setTheme] = useState(() => document.documentElement.dataset.theme ?? "system");
-	const next = THEMES[(THEMES.indexOf(theme as "system") + 1) % THEMES.length]!;
+	const [theme, setTheme] = useState(themeNow);
 	const choose = () => {
-		if (next === "system") delete document.documentElement.dataset.theme;
-		else document.documentElement.dataset.theme = next;
+		const next = THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]!;
+		chooseTheme(next);
 		setTheme(next);
 	};
 	return (
@@ -171,19 +170,18 @@ const KEYS: [string, string][] = [
 	["j k", "down, up"],
 	["x", "choose a row"],
 	["Enter", "open"],
-	["Esc", "back"],
+	["Esc", "back; in a chat: interrupt the agent"],
 	["[ ]", "previous, next rollout of the list"],
 	["t", "tokens"],
 	["d", "files and diff"],
 	["v", "verify"],
+	["a A r", "allow once, always, reject what an agent asks for"],
 	["g h", "home"],
 	["g r", "rollouts"],
 	["g g", "groups"],
 	["g c", "compare"],
 	["g t", "chat"],
 	["g l", "launch"],
-	["a A r", "allow once, always, reject what an agent asks for"],
-	["Esc", "interrupt the agent of a chat"],
 	["g m", "machine"],
 	["?", "these keys"],
 ];
@@ -194,8 +192,9 @@ function KeyList() {
 			{KEYS.map(([keys, what]) => (
 				<div key={keys} style={{ display: "contents" }}>
 					<dt>
-						{keys.split(" ").map((key) => (
-							<kbd key={key}>{key}</kbd>
+						{keys.split(" ").map((key, at) => (
+							// biome-ignore lint/suspicious/noArrayIndexKey: one key may come twice
+							<kbd key={at}>{key}</kbd>
 						))}
 					</dt>
 					<dd>{what}</dd>

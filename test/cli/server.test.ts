@@ -32,8 +32,12 @@ test("one task is no batch", async () => {
 	await using stage = await openStage();
 	const run = stage.run(FIZZBUZZ);
 	await stage.completeAll(1);
-	expect((await run).code).toBe(0);
+	const { code, out } = await run;
+	expect(code).toBe(0);
 	expect(await stage.batches()).toEqual([]);
+	// The last line is an address of the console.
+	const address = /Look closer: (http\S+\/web\/rollouts\/ro_\w+)\n$/.exec(out)?.[1];
+	expect((await fetch(address!)).headers.get("content-type")).toContain("text/html");
 });
 
 test("what is too large for one request goes task by task", async () => {

@@ -62,7 +62,7 @@ test("a rollout launched from the form is watched to its reward, over a reload, 
 		.getByText("It printed nothing.")
 		.waitFor();
 
-	await page.getByRole("tab", { name: "Files and diff" }).click();
+	await page.getByRole("tab", { name: "Files" }).click();
 	await page.locator(".patch .add", { hasText: "hello" }).waitFor();
 	await page.getByRole("tab", { name: "Tokens" }).click();
 	await page.getByText("Trainable", { exact: true }).waitFor();
@@ -164,9 +164,11 @@ test("no page has serious findings of accessibility, light or dark, wide or narr
 		"/chat",
 		`/groups/${groups.items[0]!.id}`,
 	].concat(
-		["verify", "files", "calls", "tokens", "events", "facts"].map((tab) => `/rollouts/${id}?tab=${tab}`),
+		["verify", "files", "calls", "tokens", "logs", "events", "facts"].map(
+			(tab) => `/rollouts/${id}?tab=${tab}`,
+		),
 	);
-	for (const look of [{}, { dark: true, phone: true }]) {
+	for (const look of [{}, { dark: true }, { phone: true }, { dark: true, phone: true }]) {
 		await using tab = await visit(browser, web("/"), look);
 		for (const path of paths) {
 			await tab.page.goto(web(path));

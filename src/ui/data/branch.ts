@@ -1,6 +1,6 @@
 import type { ModelCall } from "../../model/call.ts";
 import type { Break, Certificate, Sample } from "../../model/sample.ts";
-import { showCount } from "./figures.ts";
+import { showCall, showCount } from "./figures.ts";
 import type { Spelling, Token } from "./tokens.ts";
 
 /** More points than a plot has pixels tell nothing. */
@@ -41,7 +41,7 @@ function entropyOf({ alternatives }: Token): number | null {
 export function lengthsOf(sample: Pick<Sample, "calls">, calls: ReadonlyMap<number, ModelCall>): Course {
 	const own = sample.calls.flatMap((index) => calls.get(index) ?? []);
 	return {
-		x: own.map((call) => call.index),
+		x: own.map((call) => call.index + 1),
 		series: [
 			{ label: "prompt", values: own.map((call) => call.promptIds.length) },
 			{ label: "sampled", values: own.map((call) => call.completionIds.length) },
@@ -104,7 +104,7 @@ export function certificateWords(certificate: Certificate): string[] {
 		...(interventions === undefined
 			? []
 			: [
-					`People stepped in ${interventions.count}×; from call ${interventions.firstCall ?? "–"} on it was steered.`,
+					`People stepped in ${interventions.count}×; from call ${interventions.firstCall === null ? "–" : showCall(interventions.firstCall)} on it was steered.`,
 				]),
 		`Sampled by ${models.join(", ") || "an unnamed model"} on ${engines.join(", ") || "an unknown engine"}${weightVersions.length > 0 ? `, weights ${weightVersions.join(", ")}` : ""}.`,
 		...(sampling.length > 1 ? [`Sampling changed on the way: ${sampling.length} settings.`] : []),

@@ -15,6 +15,11 @@ export function showCount(count: number): string {
 	return `${(count / 1_000_000).toFixed(1)}M`;
 }
 
+/** Calls are counted from 1 where people read; the API counts from 0. */
+export function showCall(index: number): string {
+	return String(index + 1);
+}
+
 export function showReward(reward: number | null): string {
 	return reward === null ? "–" : reward.toFixed(2);
 }
@@ -34,8 +39,11 @@ export function showAgo(at: number, now: number): string {
 	return `${Math.floor(seconds / 86_400)} d ago`;
 }
 
+/** `2026-03-09 14:05:07`, where the reader is. */
 export function showTime(at: number): string {
-	return new Date(at).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+	const time = new Date(at);
+	const day = [time.getFullYear(), two(time.getMonth() + 1), two(time.getDate())].join("-");
+	return `${day} ${[time.getHours(), time.getMinutes(), time.getSeconds()].map(two).join(":")}`;
 }
 
 function two(number: number): string {

@@ -6,8 +6,8 @@
 const TERMINAL_CODES =
 	// Control sequences, titles and links (ended by BEL or ESC \), and two-character escapes.
 	/\u001b\[[0-?]*[ -/]*[@-~]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|\u001b[@-Z\\-_]|\u009b[0-?]*[ -/]*[@-~]/g;
-const UNSEEN =
-	/[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+/** Controls, marks of direction, whatever has no ink (the tags that spell ASCII unseen among them); but what shapes emoji stays. */
+const UNSEEN = /(?!\t|\n|\r|\ufe0e|\ufe0f)[\p{Cc}\p{Cf}\p{DI}\u2028\u2029]/gu;
 
 /** More than anybody reads, and enough to make a page hang. */
 const SHOWN_CHARACTERS = 200_000;
@@ -16,7 +16,7 @@ export function makeVisible(text: string): string {
 	return text
 		.replace(/\r\n/g, "\n")
 		.replace(TERMINAL_CODES, "")
-		.replace(UNSEEN, (character) => `⟨${character.charCodeAt(0).toString(16).padStart(4, "0")}⟩`);
+		.replace(UNSEEN, (character) => `⟨${character.codePointAt(0)!.toString(16).padStart(4, "0")}⟩`);
 }
 
 /** The beginning and the end of a long text; what was left out is counted. */

@@ -1,4 +1,6 @@
+import type { CallSummary } from "../../model/call.ts";
 import type { CommandResult, Phase } from "../../model/event.ts";
+import { showCall } from "./figures.ts";
 import type { LogEvent } from "./log-event.ts";
 
 /** One bar on the time axis; `endAt` is null while it goes on. */
@@ -12,6 +14,19 @@ export interface Span {
 	isBad: boolean;
 	/** What the transcript calls it, if it is there. */
 	entry?: string | undefined;
+	/** Of a call, once it has ended: when its answer began. */
+	firstByteAt?: number | undefined;
+	/** Of a call. */
+	call?: number | undefined;
+}
+
+/** A setup or verify command that has begun and not ended. */
+export interface RunningCommand {
+	kind: "setup" | "verify";
+	step: number;
+	of: number;
+	cmd: string;
+	startAt: number;
 }
 
 /** What the events tell about the rollout's course, of its last attempt. */
@@ -22,6 +37,7 @@ export interface Story {
 	phase: Phase;
 	setup: CommandResult[];
 	verify: CommandResult[];
+	running: RunningCommand | null;
 	reward: number | null;
 	calls: number;
 	failedAttempts: { attempt: number; message: string; code: string }[];
@@ -61,23 +77,26 @@ class Teller {
 			case "session-start":
 				story.sessionId ??= event.sessionId;
 				return;
-			case "setup-end":
-				story.setup.push(event.result);
-				this.#command("setup", story.setup.length, event.result, event.at);
+			case "setup-start":
+			case "verify-start":
+				this.#commandStart(event.type === "setup-start" ? "setup" : "verify", event);
 				return;
+			case "setup-end":
 			case "verify-end":
-				story.verify.push(event.result);
-				this.#command("verify", story.verify.length, event.result, event.at);
+				this.#commandEnd(event.type === "setup-end" ? "setup" : "verify", event.result, event.at);
 				return;
 			case "call-start":
 				this.#begin(
-					{ key: `call-${event.index}`, lane: "call", label: `call ${event.index}`, kind: event.purpose },
+					{
+						...{ key: `call-${event.index}`, lane: "call", label: `call ${showCall(event.index)}` },
+						...{ kind: event.purpose, call: event.index },
+					},
 					event.at,
 				);
 				return;
 			case "call-end":
 				story.calls += 1;
-				this.#end(`call-${event.call.index}`, event.at, event.call.error !== null);
+				this.#callEnd(event.call, event.at);
 				return;
 			case "agent-event":
 				this.#tool(event.properties, event.at);
@@ -97,6 +116,7 @@ class Teller {
 				return;
 			case "rollout-end":
 				story.phase = "done";
+				story.running = null;
 				story.endAt = event.at;
 				for (const key of [...this.#open.keys()]) this.#end(key, event.at, false);
 		}
@@ -120,16 +140,25 @@ class Teller {
 		for (const [key, span] of [...this.#open]) if (span.lane === "phase") this.#end(key, at, false);
 	}
 
-	#command(kind: string, count: number, result: CommandResult, at: number): void {
-		this.story.spans.push({
-			key: `${kind}-${count}`,
-			lane: "command",
-			label: result.cmd,
-			kind,
-			startAt: at - result.durationS * 1000,
-			endAt: at,
-			isBad: result.exitCode !== 0,
-		});
+	#callEnd({ index, error, firstByteMs }: CallSummary, at: number): void {
+		const span = this.#open.get(`call-${index}`);
+		if (span !== undefined && typeof firstByteMs === "number") span.firstByteAt = span.startAt + firstByteMs;
+		this.#end(`call-${index}`, at, error !== null);
+	}
+
+	#commandStart(
+		kind: RunningCommand["kind"],
+		{ step, of, cmd, at }: Omit<RunningCommand, "kind" | "startAt"> & { at: number },
+	): void {
+		this.story.running = { kind, step, of, cmd, startAt: at };
+		this.#begin({ key: `${kind}-${step}`, lane: "command", label: cmd, kind }, at);
+	}
+
+	#commandEnd(kind: RunningCommand["kind"], result: CommandResult, at: number): void {
+		const results = this.story[kind];
+		results.push(result);
+		this.story.running = null;
+		this.#end(`${kind}-${results.length}`, at, result.exitCode !== 0);
 	}
 
 	#tool(properties: Record<string, unknown>, at: number): void {
@@ -161,6 +190,7 @@ function newStory(): Story {
 		phase: "queued",
 		setup: [],
 		verify: [],
+		running: null,
 		reward: null,
 		calls: 0,
 		failedAttempts: [],

@@ -120,9 +120,13 @@ function partsOf(content: unknown): string {
 
 const LINE_CHARACTERS = 120;
 
-/** Cut into lines for drawing: at line ends, and where a line gets long. Linear in the text. */
-export function toLines(tokens: readonly Token[], showPrompt: boolean): TokenLine[] {
-	const writer = new LineWriter();
+/** Cut into lines for drawing: at line ends, and where a line has as many characters as fit. Linear in the text. */
+export function toLines(
+	tokens: readonly Token[],
+	showPrompt: boolean,
+	characters = LINE_CHARACTERS,
+): TokenLine[] {
+	const writer = new LineWriter(characters);
 	let call: number | null = null;
 	for (const [index, token] of tokens.entries()) {
 		if (token.call !== call) {
@@ -139,11 +143,19 @@ export function toLines(tokens: readonly Token[], showPrompt: boolean): TokenLin
 	return writer.lines;
 }
 
+/** Room for `call 12` where one begins. */
+const MARK_CHARACTERS = 8;
+
 class LineWriter {
 	readonly lines: TokenLine[] = [];
 	#runs: Run[] = [];
 	#owners: number[] = [];
 	#call: number | null = null;
+	readonly #characters: number;
+
+	constructor(characters: number) {
+		this.#characters = characters;
+	}
 
 	startCall(call: number): void {
 		this.#call = call;
@@ -156,7 +168,8 @@ class LineWriter {
 				this.breakLine();
 			}
 			for (let from = 0; from < piece.length; ) {
-				const room = LINE_CHARACTERS - this.#owners.length;
+				const mark = this.#call === null ? 0 : MARK_CHARACTERS;
+				const room = this.#characters - mark - this.#owners.length;
 				if (room <= 0) {
 					this.breakLine();
 					continue;

@@ -44,7 +44,7 @@ export function ComparePage() {
 						<option value="">{name === "a" ? "the last 500 rollouts" : "against no other batch"}</option>
 						{value.batches.map((batch) => (
 							<option key={batch.id} value={batch.id}>
-								{showTime(batch.createdAt)} · {batch.size} rollouts · {batch.id.slice(-6)}
+								{showTime(batch.createdAt).slice(0, 16)} · {batch.size} rollouts · {batch.id.slice(-6)}
 							</option>
 						))}
 					</select>
@@ -69,8 +69,8 @@ function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 					</tr>
 				</thead>
 				<tbody>
-					{tasks.map(({ taskId, cells, difference }) => (
-						<tr key={taskId}>
+					{tasks.map(({ taskId, cells, difference, best }) => (
+						<tr key={taskId} className={difference > 0 ? "differs" : undefined}>
 							<th scope="row" className="one-line">
 								{oneLine(taskId, 60)}
 							</th>
@@ -80,7 +80,7 @@ function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 									? `/groups/${cell.groupId}`
 									: `/rollouts?task_id=${encodeURIComponent(taskId)}`;
 								return (
-									<td key={column}>
+									<td key={column} className={difference > 0 && cell?.mean === best ? "best" : undefined}>
 										{cell === undefined ? (
 											<span className="soft">–</span>
 										) : (
@@ -91,7 +91,7 @@ function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 									</td>
 								);
 							})}
-							<td className="number">
+							<td className="number difference">
 								{difference > 0 ? <b>{difference.toFixed(2)}</b> : <span className="soft">–</span>}
 							</td>
 						</tr>
@@ -104,13 +104,14 @@ function Matrix({ columns, tasks }: ReturnType<typeof toMatrix>) {
 
 function toMatrix(rows: readonly RolloutRow[], byBatch: boolean) {
 	const columnOf = (row: RolloutRow) =>
-		byBatch ? `${row.batchId} · ${modelOf(row.endpoint)}` : modelOf(row.endpoint);
+		byBatch ? `${row.batchId?.slice(-6)} · ${modelOf(row.endpoint)}` : modelOf(row.endpoint);
 	const columns = [...new Set(rows.map(columnOf))].sort();
 	const byTask = Map.groupBy(rows, (row) => row.taskId);
 	const tasks = [...byTask].map(([taskId, members]) => {
 		const cells = new Map([...Map.groupBy(members, columnOf)].map(([column, own]) => [column, toCell(own)]));
 		const means = [...cells.values()].flatMap((cell) => cell.mean ?? []);
-		return { taskId, cells, difference: means.length < 2 ? 0 : Math.max(...means) - Math.min(...means) };
+		const [best, worst] = [Math.max(...means), Math.min(...means)];
+		return { taskId, cells, best, difference: means.length < 2 ? 0 : best - worst };
 	});
 	tasks.sort((left, right) => right.difference - left.difference || left.taskId.localeCompare(right.taskId));
 	return { columns, tasks };

@@ -1,18 +1,16 @@
 import { useState } from "react";
 import { modelOf } from "../../model/endpoint.ts";
 import type { RolloutRow } from "../../model/rollout.ts";
-import { useRolloutFeed } from "../data/feed.ts";
-import { showCount, showSeconds } from "../data/figures.ts";
+import { showCall, showCount, showSeconds } from "../data/figures.ts";
 import { oneLine } from "../data/hostile.ts";
 import { useLoaded } from "../data/loaded.ts";
-import { readTranscript } from "../data/transcript.ts";
 import { Acting, useAction } from "../parts/asks.tsx";
 import { Outcome } from "../parts/outcome.tsx";
 import { Reward } from "../parts/reward.tsx";
 import { Problem, useNow } from "../parts/say.tsx";
-import { Transcript } from "../parts/transcript.tsx";
+import { SideBySide } from "../parts/side-by-side.tsx";
 import { Link } from "../router.tsx";
-import { answeringOf, server } from "../server.ts";
+import { server } from "../server.ts";
 
 /** Members on a shared scale; two of them side by side. */
 export function GroupPage({ id }: { id: string }) {
@@ -21,10 +19,10 @@ export function GroupPage({ id }: { id: string }) {
 		async () => {
 			const [group, rows, figures] = await Promise.all([
 				server.group(id),
-				server.list({ group_id: id, limit: 500, order: "oldest" }),
+				Array.fromAsync(server.listAll({ group_id: id, limit: 500, order: "oldest" })),
 				server.groupFigures(id),
 			]);
-			return { group, rows: rows.items, figures: new Map(figures.items.map((each) => [each.id, each])) };
+			return { group, rows, figures: new Map(figures.items.map((each) => [each.id, each])) };
 		},
 		2500,
 	);
@@ -33,6 +31,10 @@ export function GroupPage({ id }: { id: string }) {
 	if (value === null) return <Problem error={error} onRetry={reload} />;
 	const { group, rows, figures } = value;
 	const isOver = group.done === group.n;
+	const sideOf = (rolloutId: string) => ({
+		id: rolloutId,
+		number: rows.findIndex((row) => row.id === rolloutId) + 1,
+	});
 	const choose = (rolloutId: string) =>
 		setPair((before) =>
 			before.includes(rolloutId)
@@ -83,13 +85,7 @@ export function GroupPage({ id }: { id: string }) {
 			{pair.length < 2 && rows.length > 1 && (
 				<p className="soft">Choose two members to read their transcripts side by side.</p>
 			)}
-			{pair.length === 2 && (
-				<div className="side-by-side">
-					{pair.map((rolloutId) => (
-						<Side key={rolloutId} id={rolloutId} />
-					))}
-				</div>
-			)}
+			{pair.length === 2 && <SideBySide key={pair.join()} left={sideOf(pair[0]!)} right={sideOf(pair[1]!)} />}
 		</div>
 	);
 }
@@ -180,7 +176,7 @@ function Members({ rows, figures, isOver, pair, onChoose }: MembersProps) {
 
 function partingOf(figure: Figures | undefined, index: number): string {
 	if (figure === undefined || index === 0) return "–";
-	return figure.differsAt === null ? "never" : `at call ${figure.differsAt + 1}`;
+	return figure.differsAt === null ? "never" : `at call ${showCall(figure.differsAt)}`;
 }
 
 /** To the right what is better than the mean, to the left what is worse. */
@@ -222,23 +218,5 @@ function TimeBar({ row, beganAt, wholeMs, now }: TimeBarProps) {
 			</span>{" "}
 			{showSeconds(ms / 1000)}
 		</>
-	);
-}
-
-function Side({ id }: { id: string }) {
-	const feed = useRolloutFeed(id);
-	const { value } = useLoaded(`side-${id}`, () => server.get(id));
-	if (value === null) return null;
-	return (
-		<section className="card" aria-label={id}>
-			<h2>
-				<Link to={`/rollouts/${id}`}>{id}</Link> <Reward reward={value.reward} />
-			</h2>
-			<Transcript
-				answering={answeringOf(id)}
-				entries={readTranscript(value.request.task.instruction, feed.events)}
-				isLive={false}
-			/>
-		</section>
 	);
 }

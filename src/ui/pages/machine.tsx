@@ -88,9 +88,11 @@ export function MachinePage() {
 										{endpoint.baseUrl ?? (endpoint.configured ? "built in" : "not set")}
 									</td>
 									<td>
-										<span className={endpoint.configured ? "tag good" : "tag"}>
-											{endpoint.configured ? "ready" : makeVisible(endpoint.note)}
-										</span>
+										{endpoint.configured ? (
+											<span className="tag good">ready</span>
+										) : (
+											<span className="soft">{makeVisible(endpoint.note)}</span>
+										)}
 									</td>
 								</tr>
 							))}

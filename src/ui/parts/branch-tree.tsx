@@ -27,7 +27,7 @@ export function BranchTree({ samples, chosen, onChoose }: BranchTreeProps) {
 						}
 					>
 						<span className="one-line">
-							{sample.startedBy === null ? "" : "⑂ "}
+							{sample.startedBy === null ? "" : "↳ "}
 							{sample.purpose} {sample.index} · {showCount(sample.ids.length)}
 						</span>
 						<span className="track">

@@ -94,15 +94,28 @@ export function Brush({ title, bars, least, most, show, onChoose }: BrushProps) 
 				})}
 			</div>
 			<div className="ends soft" aria-hidden>
-				<span>{show(bars[0]?.from ?? 0)}</span>
-				<span>{endOf(bars, show)}</span>
+				{labelsOf(bars, show).map(({ at, text }) => (
+					<span key={at} style={at < 1 ? { left: `${at * 100}%` } : { right: 0 }}>
+						{text}
+					</span>
+				))}
 			</div>
 		</figure>
 	);
 }
 
-function endOf(bars: readonly BrushBar[], show: (value: number) => string): string {
+const LABELS = 4;
+
+/** Where some of the bars begin, and where the last one ends. */
+function labelsOf(
+	bars: readonly BrushBar[],
+	show: (value: number) => string,
+): { at: number; text: string }[] {
 	const last = bars.at(-1);
-	if (last === undefined) return "";
-	return last.to === null ? `${show(last.from)} +` : show(last.to);
+	if (last === undefined) return [];
+	const step = Math.max(1, Math.round(bars.length / LABELS));
+	const begins = bars
+		.map((bar, index) => ({ at: index / bars.length, text: show(bar.from), index }))
+		.filter(({ index }) => index % step === 0 && index <= bars.length - step);
+	return [...begins, { at: 1, text: last.to === null ? `${show(last.from)} +` : show(last.to) }];
 }

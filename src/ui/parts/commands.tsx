@@ -1,7 +1,9 @@
 import type { CommandResult } from "../../model/event.ts";
 import { showSeconds } from "../data/figures.ts";
 import { makeVisible } from "../data/hostile.ts";
+import type { RunningCommand } from "../data/story.ts";
 import { Output } from "./output.tsx";
+import { useNow } from "./say.tsx";
 
 /** Setup or verify commands; those that failed come first and open. */
 export function Commands({ results }: { results: readonly CommandResult[] }) {
@@ -16,9 +18,11 @@ export function Commands({ results }: { results: readonly CommandResult[] }) {
 						<span className={result.exitCode === 0 ? "good" : "bad"}>
 							{result.exitCode === 0 ? "✓" : "✕"}
 						</span>
-						<span className="mono one-line">{makeVisible(result.cmd)}</span>
-						<span className="soft number">
-							exit {result.exitCode} · {showSeconds(result.durationS)}
+						<span className="command">
+							<code>{makeVisible(result.cmd)}</code>
+							<small className="soft">
+								exit {result.exitCode} · {showSeconds(result.durationS)}
+							</small>
 						</span>
 					</summary>
 					<div>
@@ -28,6 +32,27 @@ export function Commands({ results }: { results: readonly CommandResult[] }) {
 					</div>
 				</details>
 			))}
+		</div>
+	);
+}
+
+/** The one that runs now. */
+export function Running({ command }: { command: RunningCommand }) {
+	const now = useNow(500);
+	return (
+		<div className="tool">
+			<div className="line">
+				<span className="pulse" aria-hidden>
+					◌
+				</span>
+				<span className="command">
+					<code>{makeVisible(command.cmd)}</code>
+					<small className="soft">
+						{command.kind} {command.step} of {command.of} ·{" "}
+						{showSeconds(Math.max(0, now - command.startAt) / 1000)}
+					</small>
+				</span>
+			</div>
 		</div>
 	);
 }

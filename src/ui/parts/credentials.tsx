@@ -58,7 +58,10 @@ export function Credentials() {
 									<td className="one-line">{oneLine(each.endpoint?.model ?? each.kind)}</td>
 									<td className="one-line soft">{oneLine(each.endpoint?.baseUrl ?? "–")}</td>
 									<td>
-										<span className={STATES[each.state]}>{each.state}</span>
+										<span className={STATES[each.state]} title={each.reason ?? undefined}>
+											{each.state}
+										</span>
+										{each.reason !== null && <span className="soft"> {oneLine(each.reason, 80)}</span>}
 									</td>
 									<td className="number" title={each.holders.map(({ holder }) => holder).join("\n")}>
 										{each.holders.length} of {each.capacity}

@@ -29,7 +29,7 @@ export function OutcomeBar({ statistics }: { statistics: Statistics }) {
 			<div className="legend">
 				{present.map(({ name, count }) => (
 					<Link key={name} to={`/rollouts?outcome=${name}`}>
-						<b style={{ color: `var(${OUTCOME_COLOURS[name]})` }}>{SIGNS[name]?.sign}</b> {name} {count}{" "}
+						<b style={{ color: `var(${OUTCOME_COLOURS[name]})` }}>{SIGNS[name]}</b> {name} {count}{" "}
 						<span className="soft">{Math.round((count / whole) * 100)} %</span>
 					</Link>
 				))}

@@ -1,11 +1,11 @@
 import type { RolloutRow } from "../../model/rollout.ts";
 
-export const SIGNS: Record<string, { sign: string; className: string }> = {
-	completed: { sign: "●", className: "good" },
-	timeout: { sign: "◐", className: "" },
-	aborted: { sign: "○", className: "soft" },
-	budget: { sign: "◆", className: "" },
-	failed: { sign: "✕", className: "bad" },
+export const SIGNS: Record<string, string> = {
+	completed: "●",
+	timeout: "◐",
+	aborted: "○",
+	budget: "◆",
+	failed: "✕",
 };
 
 type Ended = Pick<RolloutRow, "status" | "phase" | "outcome" | "failure">;
@@ -22,10 +22,9 @@ export function Outcome({ rollout }: { rollout: Ended }) {
 				{status === "running" ? phase : status}
 			</span>
 		);
-	const { sign, className } = SIGNS[outcome] ?? { sign: "·", className: "" };
 	return (
 		<span title={failure === null ? undefined : failure.message}>
-			<span className={className}>{sign}</span> {outcome}
+			<span style={{ color: `var(--outcome-${outcome})` }}>{SIGNS[outcome] ?? "·"}</span> {outcome}
 			{failure !== null && <span className="soft"> · {failure.code}</span>}
 		</span>
 	);

@@ -1,6 +1,7 @@
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
+import { showTime } from "../data/figures.ts";
 
 export interface PlotSeries {
 	label: string;
@@ -39,8 +40,8 @@ export function Plot({ title, x, series, kind = "lines", isTime = true, heightPx
 				padding: [8, 20, 0, 0],
 				cursor: { drag: { x: false, y: false }, points: { size: 6 } },
 				legend: { live: true },
-				scales: { x: { time: isTime, range: widened(kind) }, ...(range ? { y: { range } } : {}) },
-				axes: axesOf(colour),
+				scales: { x: { time: isTime, range: widened(kind) }, y: heightsOf(kind, range) },
+				axes: axesOf(colour, isTime),
 				series: [isTime ? { value: "{YYYY}-{MM}-{DD} {HH}:{mm}" } : {}, ...drawn(series, kind, colour)],
 			},
 			[x, ...toStacked(series, kind)] as uPlot.AlignedData,
@@ -67,7 +68,7 @@ type Colour = (name: string, alpha?: number) => string;
 function colourOf(element: HTMLElement): Colour {
 	return (name, alpha = 1) => {
 		const probe = document.createElement("i");
-		probe.style.color = `color-mix(in srgb, var(${name}) ${alpha * 100}%, transparent)`;
+		probe.style.color = `color-mix(in srgb, var(${name}) ${alpha * 100}%, var(--raised))`;
 		element.append(probe);
 		const value = getComputedStyle(probe).color;
 		probe.remove();
@@ -75,14 +76,18 @@ function colourOf(element: HTMLElement): Colour {
 	};
 }
 
-function axesOf(colour: Colour): uPlot.Axis[] {
+function axesOf(colour: Colour, isTime: boolean): uPlot.Axis[] {
 	const axis = {
 		stroke: colour("--ink-soft"),
 		ticks: { show: false },
 		font: "11px system-ui",
 	};
 	return [
-		{ ...axis, grid: { show: false }, size: 40 },
+		{
+			...{ ...axis, grid: { show: false }, size: 28, space: 64 },
+			values: (_plot, splits, _axis, _space, step) =>
+				splits.map((at) => (isTime ? showMoment(at, step) : showValue(at))),
+		},
 		{ ...axis, grid: { stroke: colour("--line"), width: 1 }, size: 46, gap: 4 },
 	];
 }
@@ -93,6 +98,12 @@ function widened(kind: PlotProps["kind"]): uPlot.Range.Function {
 		const margin = most > least ? (kind === "bars" ? (most - least) * 0.03 : 0) : 30;
 		return [least - margin, most + margin];
 	};
+}
+
+/** What is filled begins at 0: its length is what it says. */
+function heightsOf(kind: PlotProps["kind"], range: PlotProps["range"]): uPlot.Scale {
+	if (range !== undefined) return { range };
+	return kind === "lines" ? {} : { range: (_plot, _least, most) => [0, most > 0 ? most * 1.05 : 1] };
 }
 
 /** The topmost is drawn first, so that those below it stay visible. */
@@ -108,7 +119,7 @@ function drawn(series: readonly PlotSeries[], kind: PlotProps["kind"], colour: C
 			points: { show: kind === "lines" && (each.points ?? false), size: 5, fill: colour(name) },
 			spanGaps: true,
 			value: (_plot, _value, _series, at) => showValue(at === null ? null : each.values[at]),
-			...(isFilled ? { fill: colour(name, kind === "bars" ? 1 : 0.55) } : {}),
+			...(isFilled ? { fill: colour(name, kind === "bars" ? 1 : 0.7) } : {}),
 			...(kind === "bars" ? { paths: uPlot.paths.bars!({ size: [0.7, 24] }) } : {}),
 		};
 	});
@@ -121,6 +132,13 @@ function toStacked(series: readonly PlotSeries[], kind: PlotProps["kind"]): (num
 	for (const each of series)
 		sums.push(each.values.map((value, index) => (value ?? 0) + (sums.at(-1)?.[index] ?? 0)));
 	return sums.reverse();
+}
+
+/** `14:05`, `14:05:07` where ticks are that close, `03-09` where a day begins. */
+function showMoment(seconds: number, step: number): string {
+	const [day = "", time = ""] = showTime(seconds * 1000).split(" ");
+	if (step >= 86_400 || time === "00:00:00") return day.slice(5);
+	return step >= 60 ? time.slice(0, 5) : time;
 }
 
 function showValue(value: number | null | undefined): string {

@@ -8,7 +8,7 @@ import { Reward } from "./reward.tsx";
 import { Ago, useNow } from "./say.tsx";
 
 /** `name` is the class of its cells, too. */
-export const COLUMNS = [
+const COLUMNS = [
 	{ name: "task", label: "task" },
 	{ name: "model", label: "model" },
 	{ name: "reward", label: "reward", isNumber: true, sorts: ["highest-reward", "lowest-reward"] },

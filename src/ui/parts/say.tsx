@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useState, useSyncExternalStore } from "react";
 import { showAgo, showTime } from "../data/figures.ts";
 import { sayError } from "../server.ts";
 
@@ -51,7 +51,7 @@ export function CopyButton({ text, label = "copy" }: { text: string | (() => str
 		setTimeout(() => setSaid(null), 1500);
 	};
 	return (
-		<button type="button" className="plain" onClick={copy}>
+		<button type="button" className="small" onClick={copy}>
 			{said ?? label}
 		</button>
 	);
@@ -67,12 +67,38 @@ export function Ago({ at }: { at: number }) {
 	);
 }
 
-/** The time, drawn anew every so often. */
+/** The time, drawn anew every so often; whoever asks for the same beat shares one clock. */
 export function useNow(everyMs: number): number {
-	const [now, setNow] = useState(Date.now);
-	useEffect(() => {
-		const timer = setInterval(() => setNow(Date.now()), everyMs);
-		return () => clearInterval(timer);
-	}, [everyMs]);
-	return now;
+	const clock = clockOf(everyMs);
+	return useSyncExternalStore(clock.subscribe, clock.now);
+}
+
+const clocks = new Map<number, { subscribe: (listener: () => void) => () => void; now: () => number }>();
+
+function clockOf(everyMs: number) {
+	const known = clocks.get(everyMs);
+	if (known !== undefined) return known;
+	const listeners = new Set<() => void>();
+	let now = Date.now();
+	let timer: ReturnType<typeof setInterval> | undefined;
+	const tick = () => {
+		now = Date.now();
+		for (const listener of listeners) listener();
+	};
+	const clock = {
+		now: () => now,
+		subscribe(listener: () => void) {
+			listeners.add(listener);
+			if (listeners.size === 1) {
+				now = Date.now();
+				timer = setInterval(tick, everyMs);
+			}
+			return () => {
+				listeners.delete(listener);
+				if (listeners.size === 0) clearInterval(timer);
+			};
+		},
+	};
+	clocks.set(everyMs, clock);
+	return clock;
 }

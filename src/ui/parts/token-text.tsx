@@ -1,5 +1,14 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type MouseEvent, useEffect, useMemo, useRef, useState } from "react";
+import {
+	type MouseEvent,
+	type RefObject,
+	useEffect,
+	useLayoutEffect,
+	useMemo,
+	useRef,
+	useState,
+} from "react";
+import { showCall } from "../data/figures.ts";
 import { makeVisible } from "../data/hostile.ts";
 import { LEVELS, MASKED, type Token, type TokenLine, toLines } from "../data/tokens.ts";
 
@@ -18,6 +27,8 @@ export type Prompts = (typeof PROMPTS)[number];
 
 interface TokenTextProps {
 	tokens: readonly Token[];
+	/** The call to bring into view. */
+	call: number | null;
 	prompts: Prompts;
 	onPrompts: (prompts: Prompts) => void;
 }
@@ -26,17 +37,27 @@ interface TokenTextProps {
  * A branch as text, coloured by how unlikely each token was. Lines, not tokens, are elements: the token under the
  * pointer is found by the character and drawn as one overlay.
  */
-export function TokenText({ tokens, prompts, onPrompts }: TokenTextProps) {
+export function TokenText({ tokens, call, prompts, onPrompts }: TokenTextProps) {
 	const [hover, setHover] = useState<Hover | null>(null);
 	const [found, setFound] = useState("");
 	const scroller = useRef<HTMLDivElement>(null);
-	const lines = useMemo(() => toLines(tokens, prompts !== "folded"), [tokens, prompts]);
+	const characters = useCharacters(scroller);
+	const lines = useMemo(
+		() => toLines(tokens, prompts !== "folded", characters),
+		[tokens, prompts, characters],
+	);
 	const rows = useVirtualizer({
 		count: lines.length,
 		getScrollElement: () => scroller.current,
 		estimateSize: () => LINE_PX,
 		overscan: 30,
 	});
+
+	// biome-ignore lint/correctness/useExhaustiveDependencies: only another call scrolls, and the first lines
+	useEffect(() => {
+		const line = call === null ? -1 : lines.findIndex((each) => each.call === call);
+		if (line >= 0) rows.scrollToIndex(line, { align: "start" });
+	}, [call, characters]);
 
 	const onMove = (event: MouseEvent) => {
 		const hit = hitAt(event.clientX, event.clientY);
@@ -61,8 +82,8 @@ export function TokenText({ tokens, prompts, onPrompts }: TokenTextProps) {
 
 	return (
 		<div className="stack">
-			<div className="row">
-				<Legend />
+			<Legend />
+			<div className="row nowrap">
 				<select
 					aria-label="Prompts"
 					className="small"
@@ -105,7 +126,7 @@ export function TokenText({ tokens, prompts, onPrompts }: TokenTextProps) {
 									data-line={row.index}
 									style={{ position: "absolute", top: 0, transform: `translateY(${row.start}px)` }}
 								>
-									{line.call !== null && <span className="call-mark">call {line.call} </span>}
+									{line.call !== null && <span className="call-mark">call {showCall(line.call)} </span>}
 									{line.runs.map((run) => (
 										<span key={run.token} className={`l${run.level}`} data-run>
 											{run.text}
@@ -132,6 +153,32 @@ export function TokenText({ tokens, prompts, onPrompts }: TokenTextProps) {
 			</div>
 		</div>
 	);
+}
+
+const LEAST_CHARACTERS = 24;
+
+/** How many characters a line has room for. */
+function useCharacters(place: RefObject<HTMLDivElement | null>): number | undefined {
+	const [characters, setCharacters] = useState<number>();
+	useLayoutEffect(() => {
+		const element = place.current;
+		if (element === null) return;
+		const measure = () => {
+			const probe = document.createElement("span");
+			probe.className = "tokens unseen";
+			probe.style.whiteSpace = "pre";
+			probe.textContent = "0".repeat(100);
+			element.append(probe);
+			const widthPx = probe.getBoundingClientRect().width / 100;
+			probe.remove();
+			setCharacters(Math.max(LEAST_CHARACTERS, Math.floor((element.clientWidth - 18) / widthPx)));
+		};
+		const observer = new ResizeObserver(measure);
+		observer.observe(element);
+		measure();
+		return () => observer.disconnect();
+	}, [place]);
+	return characters;
 }
 
 /** The whole branch at a glance: where it was surprised. */
@@ -191,11 +238,7 @@ function hitAt(x: number, y: number): { line: number; column: number; rect: DOMR
 
 function HoverFacts({ token }: { token: Token | null }) {
 	if (token === null)
-		return (
-			<p className="soft token-facts">
-				Point at a token to see its id, logprob and what else it could have been.
-			</p>
-		);
+		return <p className="soft token-facts">Point at a token: id, logprob, what else it could have been.</p>;
 	if (token.logprob === null)
 		return (
 			<p className="soft token-facts">
@@ -210,7 +253,7 @@ function HoverFacts({ token }: { token: Token | null }) {
 			<p className="one-line">
 				<code>{makeVisible(JSON.stringify(token.text))}</code> · id {token.id} · logprob{" "}
 				{token.logprob.toFixed(3)} ({showPercent(token.logprob)}) · position {token.position} · call{" "}
-				{token.call}
+				{showCall(token.call)}
 			</p>
 			{token.alternatives !== undefined && token.alternatives.length > 0 && (
 				<ol className="alternatives">

@@ -4,6 +4,7 @@ import { showSeconds } from "../data/figures.ts";
 import { makeVisible, oneLine, shorten } from "../data/hostile.ts";
 import { Markdown } from "../data/markdown.tsx";
 import type { Entry, ToolEntry } from "../data/transcript.ts";
+import { unwrap } from "../data/unwrap.ts";
 import { type Answering, PermissionCard, QuestionCard } from "./asks.tsx";
 import { Output } from "./output.tsx";
 import { Patch } from "./patch.tsx";
@@ -14,10 +15,12 @@ interface TranscriptProps {
 	isLive: boolean;
 	/** The entry to bring into view, by its key. */
 	target?: string | null;
+	/** Hears when the topmost entry that can be seen was said. */
+	onSeen?: ((at: number) => void) | undefined;
 }
 
 /** Only what can be seen is in the page; while it is live it follows the end until the reader scrolls up. */
-export function Transcript({ answering, entries, isLive, target }: TranscriptProps) {
+export function Transcript({ answering, entries, isLive, target, onSeen }: TranscriptProps) {
 	const list = useRef<HTMLDivElement>(null);
 	const [offset, setOffset] = useState(0);
 	useLayoutEffect(() => setOffset(list.current?.offsetTop ?? 0), []);
@@ -28,6 +31,10 @@ export function Transcript({ answering, entries, isLive, target }: TranscriptPro
 		scrollMargin: offset,
 		getItemKey: (index) => entries[index]?.key ?? index,
 	});
+	const seenAt = entries[rows.range?.startIndex ?? 0]?.at;
+	useEffect(() => {
+		if (seenAt !== undefined) onSeen?.(seenAt);
+	}, [seenAt, onSeen]);
 	const [isFollowing, follow] = useFollowing(isLive, entries);
 	const next = entries.find((entry) => entry.type === "permission" && entry.reply === null)?.key;
 
@@ -107,13 +114,20 @@ interface EntryViewProps {
 	isNext: boolean;
 }
 
-function EntryView({ answering, entry, isTarget, isNext }: EntryViewProps) {
+/** Who spoke, where the log has only the door. */
+const SPEAKERS: Record<string, string> = { task: "instruction", http: "a person", console: "you" };
+
+export function EntryView({ answering, entry, isTarget, isNext }: EntryViewProps) {
 	switch (entry.type) {
 		case "person":
 			return (
 				<div className="person">
-					<small>{entry.by === "task" ? "instruction" : makeVisible(entry.by)}</small>
-					{entry.by === "task" ? <Markdown text={entry.text} /> : makeVisible(shorten(entry.text).text)}
+					<small>{SPEAKERS[entry.by] ?? makeVisible(entry.by)}</small>
+					{entry.by === "task" ? (
+						<Markdown text={unwrap(entry.text)} />
+					) : (
+						makeVisible(shorten(entry.text).text)
+					)}
 				</div>
 			);
 		case "text":

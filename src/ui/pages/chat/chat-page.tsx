@@ -90,13 +90,13 @@ function Head({ chat, events, onReopened }: HeadProps) {
 	return (
 		<>
 			<header className="page-head">
-				<h1 className="one-line">Chat</h1>
+				<h1 className="one-line">{oneLine(chat.labels.title ?? "Chat", 100)}</h1>
 				<span>
 					<span className={chat.status === "open" ? "good" : "soft"}>
 						{chat.status === "open" ? "●" : "○"}
 					</span>{" "}
 					{chat.status}
-					{chat.closed !== null && ` · ${chat.closed}`}
+					{chat.closed !== null && chat.closed !== "asked" && ` · ${chat.closed}`}
 				</span>
 				<Acting>
 					<div className="actions">

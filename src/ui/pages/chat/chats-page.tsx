@@ -1,7 +1,7 @@
 import { useState } from "react";
 import type { z } from "zod";
 import { type EndpointSpec, modelOf } from "../../../model/endpoint.ts";
-import { showCount } from "../../data/figures.ts";
+import { showCount, showTime } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
@@ -42,7 +42,9 @@ export function ChatsPage() {
 							{chats.map((chat) => (
 								<tr key={chat.id}>
 									<td className="one-line">
-										<Link to={`/chat/${chat.id}`}>{chat.id}</Link>
+										<Link to={`/chat/${chat.id}`} title={chat.id}>
+											{oneLine(chat.labels.title ?? `chat of ${showTime(chat.createdAt).slice(0, 16)}`, 80)}
+										</Link>
 									</td>
 									<td className="one-line soft">{oneLine(modelOf(chat.endpoint), 60)}</td>
 									<td>
@@ -50,7 +52,9 @@ export function ChatsPage() {
 											{chat.status === "open" ? "●" : "○"}
 										</span>{" "}
 										{chat.status}
-										{chat.closed !== null && <span className="soft"> · {chat.closed}</span>}
+										{chat.closed !== null && chat.closed !== "asked" && (
+											<span className="soft"> · {chat.closed}</span>
+										)}
 									</td>
 									<td className="number">{chat.calls}</td>
 									<td className="number">
@@ -103,6 +107,7 @@ function NewChat() {
 				endpoint,
 				text: form.text,
 				by: "console",
+				labels: { title: oneLine(form.text, 100) },
 				agent: { permission: form.permission as "ask" | "allow" },
 			});
 			navigate(`/chat/${id}`);

@@ -1,5 +1,5 @@
 import type { Rollout } from "../../../model/rollout.ts";
-import { showTime } from "../../data/figures.ts";
+import { showCount, showTime } from "../../data/figures.ts";
 import { makeVisible } from "../../data/hostile.ts";
 import type { Story } from "../../data/story.ts";
 import { CopyButton } from "../../parts/say.tsx";
@@ -19,6 +19,10 @@ export function FactsTab({ rollout, story }: { rollout: Rollout; story: Story })
 		["permission", String(request.agent.permission)],
 		["sampling", JSON.stringify(request.sampling)],
 		["labels", JSON.stringify(request.labels)],
+		[
+			"cost",
+			`${showCount(rollout.promptTokens)} + ${showCount(rollout.completionTokens)} tokens; Paddock knows no prices`,
+		],
 		...Object.entries(summary?.box ?? {}).map(([name, value]): [string, string] => [
 			`box: ${name}`,
 			String(value),

@@ -1,16 +1,16 @@
-import { useEffect, useMemo, useState } from "react";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { modelOf } from "../../../model/endpoint.ts";
 import type { Rollout } from "../../../model/rollout.ts";
 import { useRolloutFeed } from "../../data/feed.ts";
-import { showCount, showSeconds } from "../../data/figures.ts";
+import { showCall, showCount, showSeconds } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
 import { neighbourOf } from "../../data/neighbours.ts";
 import { type Span, type Story, tellStory } from "../../data/story.ts";
 import { readTranscript } from "../../data/transcript.ts";
 import { Acting, useAction } from "../../parts/asks.tsx";
-import { Axis } from "../../parts/axis.tsx";
-import { Commands } from "../../parts/commands.tsx";
+import { Axis, type AxisMark } from "../../parts/axis.tsx";
+import { Commands, Running } from "../../parts/commands.tsx";
 import { useKeys } from "../../parts/keys.ts";
 import { Outcome } from "../../parts/outcome.tsx";
 import { Reward } from "../../parts/reward.tsx";
@@ -23,6 +23,7 @@ import { CallsTab } from "./calls-tab.tsx";
 import { EventsTab } from "./events-tab.tsx";
 import { FactsTab } from "./facts-tab.tsx";
 import { FilesTab } from "./files-tab.tsx";
+import { LogsTab } from "./logs-tab.tsx";
 import { TokensTab } from "./tokens-tab.tsx";
 
 /** What the agent did, why it got that reward, and whether it can be trained on. */
@@ -77,11 +78,15 @@ function Body({
 		() => readTranscript(rollout.request.task.instruction, events, texts),
 		[rollout.request.task.instruction, events, texts],
 	);
+	const mark = useRef<AxisMark>(null);
+	const onSeen = useCallback((at: number) => mark.current?.moveTo(at), []);
 	const choose = (tab: string) => changeQuery({ tab });
 	const onSpan = (span: Span) => {
-		if (span.lane === "tool") setTarget(span.entry ?? null);
-		else if (span.lane === "call") choose("calls");
-		else if (span.kind === "verify" || span.kind === "setup") choose("verify");
+		// What came of it: the first thing in the transcript that is not older.
+		const came = entries.find((entry) => entry.key !== "instruction" && entry.at >= span.startAt);
+		setTarget(span.entry ?? came?.key ?? null);
+		if (span.call !== undefined) changeQuery({ tab: "calls", call: showCall(span.call) });
+		else if (span.lane === "command" || span.kind === "verify" || span.kind === "setup") choose("verify");
 	};
 	const go = (step: -1 | 1) => {
 		const next = neighbourOf(rollout.id, step);
@@ -96,18 +101,19 @@ function Body({
 	});
 	const tabs: Tab[] = [
 		{ name: "verify", label: "Verify", body: () => <VerifyTab story={story} rollout={rollout} /> },
-		{ name: "files", label: "Files and diff", body: () => <FilesTab id={rollout.id} isDone={isDone} /> },
+		{ name: "files", label: "Files", body: () => <FilesTab id={rollout.id} isDone={isDone} /> },
 		{ name: "calls", label: "Calls", body: () => <CallsTab events={events} /> },
 		{ name: "tokens", label: "Tokens", body: () => <TokensTab id={rollout.id} isDone={isDone} /> },
+		{ name: "logs", label: "Logs", body: () => <LogsTab id={rollout.id} isDone={isDone} /> },
 		{ name: "events", label: "Events", body: () => <EventsTab events={events} /> },
 		{ name: "facts", label: "Facts", body: () => <FactsTab rollout={rollout} story={story} /> },
 	];
 	return (
 		<>
-			<Axis story={story} onChoose={onSpan} />
+			<Axis story={story} onChoose={onSpan} mark={mark} />
 			<div className={query.has("tab") ? "columns asked" : "columns"}>
 				<section aria-label="Transcript">
-					<Transcript answering={answering} entries={entries} isLive={!isDone} target={target} />
+					<Transcript {...{ answering, entries, target, onSeen }} isLive={!isDone} />
 					{!isDone && (
 						<Acting>
 							<Composer id={rollout.id} />
@@ -197,10 +203,11 @@ function Trainable({ id }: { id: string }) {
 }
 
 function VerifyTab({ story, rollout }: { story: Story; rollout: Rollout }) {
-	const { setup, verify } = story;
+	const { setup, verify, running } = story;
 	return (
 		<div className="stack">
-			{verify.length === 0 ? (
+			{running?.kind === "verify" && <Running command={running} />}
+			{verify.length === 0 && running?.kind !== "verify" ? (
 				<p className="soft">
 					{rollout.status === "done"
 						? "Nothing was verified."
@@ -209,9 +216,10 @@ function VerifyTab({ story, rollout }: { story: Story; rollout: Rollout }) {
 			) : (
 				<Commands results={verify} />
 			)}
-			{setup.length > 0 && (
+			{(setup.length > 0 || running?.kind === "setup") && (
 				<>
 					<h2>Setup</h2>
+					{running?.kind === "setup" && <Running command={running} />}
 					<Commands results={setup} />
 				</>
 			)}

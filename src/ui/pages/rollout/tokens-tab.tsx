@@ -2,7 +2,7 @@ import { useMemo, useState } from "react";
 import type { ModelCall } from "../../../model/call.ts";
 import type { Certificate, Sample } from "../../../model/sample.ts";
 import { certificateWords, differenceAt, lengthsOf, surpriseOf, words } from "../../data/branch.ts";
-import { showCount } from "../../data/figures.ts";
+import { showCall, showCount } from "../../data/figures.ts";
 import { makeVisible } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
 import { type Spelling, spellingOf, toTokens } from "../../data/tokens.ts";
@@ -10,6 +10,7 @@ import { BranchTree } from "../../parts/branch-tree.tsx";
 import { Plot } from "../../parts/plot.tsx";
 import { CopyButton, Problem } from "../../parts/say.tsx";
 import { type Prompts, TokenText } from "../../parts/token-text.tsx";
+import { usePlace } from "../../router.tsx";
 import { server } from "../../server.ts";
 
 /** Training data, branch by branch: what was sampled, how likely it was, where a prefix broke and why. */
@@ -32,7 +33,11 @@ function Branches({ id }: { id: string }) {
 			certificate,
 		};
 	});
-	const [chosen, setChosen] = useState(0);
+	const { query } = usePlace();
+	const [picked, setChosen] = useState<number | null>(null);
+	const call = chosenCall(query);
+	const holder = value?.samples.findIndex((sample) => call !== null && sample.calls.includes(call)) ?? -1;
+	const chosen = picked ?? Math.max(0, holder);
 	if (value === null)
 		return error === null ? (
 			<p className="soft">Reading tokens …</p>
@@ -62,6 +67,7 @@ interface BranchProps {
 }
 
 function Branch({ sample, calls, spelling }: BranchProps) {
+	const { query } = usePlace();
 	const [prompts, setPrompts] = useState<Prompts>("folded");
 	const tokens = useMemo(
 		() => toTokens(sample, calls, prompts === "tokens" ? spelling : null),
@@ -81,11 +87,17 @@ function Branch({ sample, calls, spelling }: BranchProps) {
 				<CopyButton text={() => JSON.stringify(sample)} label="copy as JSON row" />
 			</div>
 			{prompts !== "folded" && <PromptNote prompts={prompts} sample={sample} spelling={spelling} />}
-			<TokenText tokens={tokens} prompts={prompts} onPrompts={setPrompts} />
+			<TokenText {...{ tokens, prompts }} call={chosenCall(query)} onPrompts={setPrompts} />
 			<Plot title="Surprise along the branch" {...surprise} isTime={false} heightPx={130} />
 			<Plot title="Tokens of each call" {...lengths} kind="bars" isTime={false} heightPx={130} />
 		</>
 	);
+}
+
+/** `?call=3`: the third, whose index is 2. */
+function chosenCall(query: URLSearchParams): number | null {
+	const number = Number.parseInt(query.get("call") ?? "", 10);
+	return Number.isInteger(number) ? number - 1 : null;
 }
 
 /** What is known of a prompt's text, and what is not. */
@@ -133,7 +145,7 @@ function BreakNote({ sample, calls, spelling }: BranchProps) {
 		<div className="break">
 			<p>
 				This branch broke off at position {startedBy.position}: <b>{words(startedBy.reason)}</b>, between call{" "}
-				{startedBy.previousCall} and call {startedBy.call}.
+				{showCall(startedBy.previousCall)} and call {showCall(startedBy.call)}.
 			</p>
 			<div className="scrolling" tabIndex={0} role="region" aria-label={`Tokens from position ${position}`}>
 				<table>

@@ -14,14 +14,24 @@ const LINKED: [name: string, label: string][] = [
 	["label", "label"],
 ];
 
-export function FilterBar({ models }: { models: Statistics["models"] }) {
+interface FilterBarProps {
+	models: Statistics["models"];
+	/** On a narrow page only the search is there until they are asked for. */
+	isFolded: boolean;
+	onFold: () => void;
+}
+
+export function FilterBar({ models, isFolded, onFold }: FilterBarProps) {
 	const { query } = usePlace();
 	const model = query.get("model") ?? "";
 	const names = models.map((each) => each.model);
 	const known = model === "" || names.includes(model) ? names : [model, ...names];
 	return (
-		<div className="chips" role="search">
-			<Typed name="text" label="Search" placeholder="search task, model, label, instruction" isSearch />
+		<div className={isFolded ? "chips filters folded" : "chips filters"} role="search">
+			<Typed name="text" label="Search" placeholder="task, model, label, words" isSearch />
+			<button type="button" className="only-narrow" aria-expanded={!isFolded} onClick={onFold}>
+				Filters
+			</button>
 			<Choice name="status" any="any status" options={RolloutStatus.options} />
 			<Choice name="outcome" any="any outcome" options={Outcome.options} />
 			<Choice name="model" any="any model" options={known} />
@@ -81,7 +91,7 @@ function Choice({ name, any, options, labelOf = (value) => oneLine(value, 60) }:
 		<select
 			aria-label={name}
 			value={value}
-			className={value === "" ? undefined : "is-set"}
+			className={value === "" ? "foldable" : "is-set"}
 			onChange={(event) => changeQuery({ [name]: event.target.value })}
 		>
 			<option value="">{any}</option>

@@ -3,7 +3,7 @@ import { memo, useEffect, useRef, useState } from "react";
 import type { RolloutOrder, RolloutRow } from "../../../model/rollout.ts";
 import { rememberList } from "../../data/neighbours.ts";
 import { useKeys } from "../../parts/keys.ts";
-import { COLUMNS, RolloutCells, RolloutHead } from "../../parts/rollout-table.tsx";
+import { RolloutCells, RolloutHead } from "../../parts/rollout-table.tsx";
 import { navigate } from "../../router.tsx";
 
 /** As the style sheet has it. */
@@ -94,7 +94,7 @@ function Spacer({ heightPx }: { heightPx: number }) {
 	if (heightPx <= 0) return null;
 	return (
 		<tr aria-hidden>
-			<td colSpan={COLUMNS.length + 1} style={{ height: heightPx, padding: 0, border: 0 }} />
+			<td style={{ height: heightPx, padding: 0, border: 0 }} />
 		</tr>
 	);
 }

@@ -23,6 +23,7 @@ export function RolloutsPage() {
 	const pages = usePages(key, filters, order, newest.value);
 	const distributions = useDistributions(filters);
 	const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+	const [isFolded, setFolded] = useState(true);
 	const { error, isBusy, act } = useAction();
 	const toggle = useCallback(
 		(id: string) => setChosen((before) => before.symmetricDifference(new Set([id]))),
@@ -34,9 +35,13 @@ export function RolloutsPage() {
 				<h1>Rollouts</h1>
 				<Bulk {...{ rows: pages.rows, chosen, filters, act, isBusy }} onDone={() => setChosen(new Set())} />
 			</header>
-			<FilterBar models={distributions.all?.models ?? []} />
+			<FilterBar
+				models={distributions.all?.models ?? []}
+				isFolded={isFolded}
+				onFold={() => setFolded(!isFolded)}
+			/>
 			{(distributions.all?.counted ?? 0) > 0 && (
-				<div className="brushes">
+				<div className={isFolded ? "brushes folded" : "brushes"}>
 					<Brush
 						title="reward"
 						bars={distributions.rewards}
