@@ -57,6 +57,52 @@ describe("a turn", () => {
 		expect(existsSync(join(directory, "asked"))).toBe(isDone);
 	});
 
+	test("does not hang on a question: nobody is there to answer, and the turn ends with it", async () => {
+		const question = { question: "Which?", header: "Which", options: [{ label: "this", description: "" }] };
+		await agent.play([
+			{ calls: [{ tool: "question", args: { questions: [question] } }] },
+			say("Never said."),
+		]);
+		expect(await drive("Go")).toMatchObject([{ kind: "final", content: "" }]);
+	});
+
+	test("asks the model and the agent that were named, and closes what was opened for it", async () => {
+		await agent.play([say("Yes.")]);
+		const directory = await agent.folder();
+		const target = await talk(directory);
+		const replies = await collect({ open: async () => target }, "Hi", {
+			model: "paddock/other",
+			agent: "plan",
+		});
+		expect(replies.at(-1)).toMatchObject({ kind: "final" });
+		expect(await target.closed).toMatchObject({ code: "asked", message: "its turn is over" });
+		const [asked, answer] = await agent.client(directory).messages(target.sessionId!);
+		expect(asked!.info).toMatchObject({
+			agent: "plan",
+			model: { providerID: "paddock", modelID: "other" },
+		});
+		expect(answer!.info).toMatchObject({ modelID: "other", agent: "plan" });
+	});
+
+	test("is reset when the model breaks off and begins again", async () => {
+		const whole = "It has begun, Quite, and that is all.";
+		await agent.play([say(whole)]);
+		const target = await talk();
+		agent.modelWire.disturb("/chat/completions", { holdFrom: "Q" });
+		const replies: TurnReply[] = [];
+		for await (const reply of driveTurn(target, "Go")) {
+			replies.push(reply);
+			if (replies.length > 1) continue;
+			agent.modelWire.setDown(true);
+			agent.modelWire.setDown(false);
+		}
+		expect(replies[0]).toMatchObject({ kind: "delta", content: expect.stringMatching(/^It/) });
+		expect(replies.filter(({ kind }) => kind === "reset")).toHaveLength(1);
+		expect(deltas(replies)).toBe(whole);
+		expect(replies.at(-1)).toMatchObject({ kind: "final", content: whole });
+		await target.finish();
+	});
+
 	test("forwards an ask to whoever was named", async () => {
 		await agent.play([bash("touch asked"), say("Done.")]);
 		const tools: string[] = [];
@@ -104,6 +150,23 @@ describe("it ends with one error and throws nothing", () => {
 	] as [string, string, DriveTurnOptions][])("for %s", async (_what, text, options) => {
 		await agent.play([say("x")]);
 		expect(await drive(text, options)).toMatchObject([{ kind: "error", code: "invalid" }]);
+	});
+
+	test("for no target", async () => {
+		for (const target of [null, undefined])
+			expect(await collect(target as never, "Hi", {})).toMatchObject([{ kind: "error", code: "invalid" }]);
+	});
+
+	test("when the prompt fails: a session that is gone, a model that nobody knows", async () => {
+		const directory = await agent.folder();
+		const target = await talk(directory);
+		await agent.client(directory).deleteSession(target.sessionId!);
+		const gone = await collect(target, "Hi", {});
+		expect(gone).toMatchObject([{ kind: "error", code: "session_not_found", retryable: false }]);
+		await target.finish();
+		const unknown = await drive("Hi", { model: "paddock/nobody-knows" });
+		expect(unknown).toMatchObject([{ kind: "error", code: "provider" }]);
+		expect(JSON.stringify(unknown)).not.toContain("nobody-knows");
 	});
 
 	test("when the conversation cannot be opened, without a word of why", async () => {

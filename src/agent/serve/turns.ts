@@ -79,7 +79,16 @@ export class Turns {
 		if (turn === undefined) return;
 		turn.answer = message;
 		turn.accepted = true;
+		this.#answerTogether(turn, message);
 		if (this.#idle) this.#listener.onDoubt("idle");
+	}
+
+	/** What is said while the agent works is taken up at once and answered as one: as the last of it. */
+	#answerTogether(last: Open, message: AssistantMessage): void {
+		for (const turn of this.#open.values()) {
+			if (turn === last) return;
+			if (turn.accepted) turn.answer ??= message;
+		}
 	}
 
 	/** An abort also ends the message it cut short, which says so; told by itself it may be the echo of an earlier one. */

@@ -11,7 +11,7 @@ import type {
 	QuestionAsk,
 	Turn,
 } from "../../../src/agent/agent.ts";
-import { toPrompt } from "../../../src/agent/serve/client.ts";
+import { openServeConversation } from "../../../src/agent/serve/attach.ts";
 import type { ServeConversation } from "../../../src/agent/serve/conversation.ts";
 import { mintId } from "../../../src/agent/serve/ids.ts";
 import type { PolicyStep } from "../../../src/policy/policy.ts";
@@ -44,13 +44,19 @@ const subagent = (prompt: string): PolicyStep => ({
 });
 
 describe("turns", () => {
-	test("the prompt is taken before the session is busy, and that does not settle the turn", async () => {
-		await agent.play([say("Hello there.")]);
-		await using talk = await agent.converse(await agent.folder());
+	test("a prompt is pending from the moment it is taken, also before the server shows its session busy", async () => {
+		await agent.play([{ ...say("Hello there."), delayMs: 1_000 }]);
+		const directory = await agent.folder();
+		await using talk = await agent.converse(directory);
+		const client = agent.client(directory);
 		const seen = watch(talk);
 		await talk.send("Hi");
-		expect(talk.pending).toBe(true);
-		expect((await agent.client("/").statuses())[talk.sessionId!]).toBeUndefined();
+		// The server takes it before the session is busy: usually the first look finds it idle still.
+		for (let isBusy = false; !isBusy; ) {
+			isBusy = talk.sessionId! in (await client.statuses());
+			expect(talk.pending).toBe(true);
+		}
+		expect(seen.turns).toEqual([]);
 		await talk.settled();
 		expect(seen.turns).toMatchObject([{ ended: "answered", text: "Hello there." }]);
 		expect(seen.messages.map(({ text }) => text)).toEqual(["Hello there."]);
@@ -72,7 +78,7 @@ describe("turns", () => {
 		expect(seen.turns).toMatchObject([{ ended: "answered", text: "Third." }]);
 	});
 
-	test("two prompts while it works are two turns and end together", async () => {
+	test("prompts while it works are turns of their own: taken up together, answered as one, ended together", async () => {
 		await agent.play([bash("sleep 1"), say("One."), say("Two."), say("Three.")]);
 		await using talk = await agent.converse(await agent.folder());
 		using _allow = talk.decideWith(allow);
@@ -83,9 +89,36 @@ describe("turns", () => {
 		);
 		await asked;
 		const second = await talk.send("And this");
+		const third = await talk.send("And that");
 		await talk.settled();
-		expect(seen.turns.map(({ messageId }) => messageId).sort()).toEqual([first, second].sort());
-		expect(seen.turns.every(({ ended }) => ended === "answered")).toBe(true);
+		expect(seen.turns).toMatchObject([
+			{ messageId: first, ended: "answered", text: "" },
+			{ messageId: second, ended: "answered", text: "One." },
+			{ messageId: third, ended: "answered", text: "One." },
+		]);
+		const idles = seen.events.filter(
+			(event) => event.type === "agent-event" && event.name === "session.idle",
+		);
+		expect(idles).toHaveLength(1);
+	});
+
+	test("a model that breaks off is asked again, and what it had said by then does not count", async () => {
+		const whole = "It has begun, Quite, and that is all.";
+		await agent.play([say(whole)]);
+		await using talk = await agent.converse(await agent.folder());
+		const seen = watch(talk);
+		agent.modelWire.disturb("/chat/completions", { holdFrom: "Q" });
+		await talk.send("Go");
+		await seen.until(({ type }) => type === "text");
+		agent.modelWire.setDown(true);
+		agent.modelWire.setDown(false);
+		await seen.until((event) => event.type === "agent-event" && JSON.stringify(event).includes('"retry"'));
+		expect(talk.pending).toBe(true);
+		await talk.settled();
+		expect(seen.turns).toMatchObject([{ ended: "answered", text: whole }]);
+		// What the first try said is told live, but not kept.
+		const texts = (await talk.messages()).at(-1)!.parts.filter(isText);
+		expect(texts).toMatchObject([{ text: "" }, { text: whole }]);
 	});
 
 	test("a conversation that is taken up again has its session, and old messages are no news", async () => {
@@ -116,37 +149,63 @@ describe("sending", () => {
 		await talk.send("Say it", { ids });
 		await talk.settled();
 		const messages = await talk.messages();
-		expect(
-			messages.map(({ info, parts }) => [info.role, parts.filter(({ type }) => type === "text").length]),
-		).toEqual([
+		expect(messages.map(({ info, parts }) => [info.role, parts.filter(isText).length])).toEqual([
 			["user", 1],
 			["assistant", 1],
 		]);
 	});
 
-	test("a send whose answer is lost is found again and not said twice", async () => {
+	test.each([
+		["whose answer is lost after it was taken", "hold", 1],
+		["that never arrived", "lose", 2],
+	] as const)("a send %s is looked up, and said once", async (_what, how, posts) => {
 		await agent.play([say("Heard.")]);
-		const directory = await agent.folder();
-		await using talk = await agent.converse(directory);
-		// The prompt goes straight to the server; the conversation's own try meets a wire that is down at first.
-		const ids = { messageId: mintId("msg"), partId: mintId("prt") };
-		await agent.client(directory).prompt(talk.sessionId!, toPrompt("Say it", ids, {}), 15_000);
-		agent.cutter.setDown(true);
-		const sending = talk.send("Say it", { ids });
-		await delay(50);
-		agent.cutter.setDown(false);
-		expect(await sending).toBe(ids.messageId);
+		await using talk = await agent.converse(await agent.folder(), { times: { postMs: 1_000 } });
+		const [asked, called] = [agent.cutter.requests.length, agent.modelWire.requests.length];
+		agent.cutter.disturb("/prompt_async", how);
+		const messageId = await talk.send("Say it");
 		await talk.settled();
+		const requests = agent.cutter.requests.slice(asked);
+		expect(requests.filter((line) => line.endsWith("/prompt_async"))).toHaveLength(posts);
+		expect(requests.filter((line) => line.endsWith(`/message/${messageId}`))).toHaveLength(posts);
 		const messages = await talk.messages();
-		expect(messages.filter(({ info }) => info.role === "user")).toHaveLength(1);
-		expect(messages.filter(({ info }) => info.role === "user")[0]!.parts).toHaveLength(1);
+		expect(messages.map(({ info, parts }) => [info.role, parts.filter(isText).length])).toEqual([
+			["user", 1],
+			["assistant", 1],
+		]);
+		expect(agent.modelWire.requests.slice(called)).toHaveLength(1);
+	});
+
+	test("to a server out of reach fails, nothing is pending, and a later one works", async () => {
+		await agent.play([say("Heard.")]);
+		await using talk = await agent.converse(await agent.folder());
+		const seen = watch(talk);
+		agent.cutter.setDown(true);
+		await expect(talk.send("One")).rejects.toMatchObject({ code: "agent_api_error", retryable: true });
+		expect(talk.pending).toBe(false);
+		agent.cutter.setDown(false);
+		await talk.send("Two");
+		await talk.settled();
+		expect(seen.turns).toMatchObject([{ ended: "answered", text: "Heard." }]);
 	});
 
 	test("an unknown session and a wrong password have errors of their own", async () => {
 		const directory = await agent.folder();
-		await expect(agent.converse(directory, { sessionId: "ses_none" })).rejects.toMatchObject({
-			code: expect.stringMatching(/session_not_found|agent_api_error/),
-		});
+		const unknown = agent.converse(directory, { sessionId: "ses_none" });
+		await expect(unknown).rejects.toMatchObject({ code: "session_not_found" });
+		const { url } = agent.cutter;
+		const wrong = openServeConversation({ url, password: "not-the-password", directory });
+		await expect(wrong).rejects.toMatchObject({ code: "agent_auth_failed" });
+		const attaching = { url, password: "not-the-password", directory, sessionId: "ses_none" };
+		await expect(openServeConversation(attaching)).rejects.toMatchObject({ code: "agent_auth_failed" });
+	});
+
+	test("into a session that is gone has an error of its own, and nothing is pending", async () => {
+		const directory = await agent.folder();
+		await using talk = await agent.converse(directory);
+		await agent.client(directory).deleteSession(talk.sessionId!);
+		await expect(talk.send("Hello?")).rejects.toMatchObject({ code: "session_not_found" });
+		expect(talk.pending).toBe(false);
 	});
 });
 
@@ -165,6 +224,113 @@ describe("asks", () => {
 		expect(asks).toMatchObject([{ tool: "bash", isChild: true }]);
 		expect(asks[0]!.sessionId).not.toBe(talk.sessionId);
 		expect(existsSync(join(directory, "by-child"))).toBe(true);
+	});
+
+	test("one that waits already is found by whoever attaches to the busy session", async () => {
+		await agent.play([bash("touch allowed"), say("Done.")]);
+		const directory = await agent.folder();
+		await using before = await agent.converse(directory);
+		await before.send("Go");
+		const client = agent.client(directory);
+		await until(async () => (await client.pendingAsks("permission")).length === 1);
+		await using talk = await agent.converse(directory, { sessionId: before.sessionId! });
+		const asks: string[] = [];
+		using _allow = talk.decideWith(async ({ tool }) => {
+			asks.push(tool);
+			return await allow();
+		});
+		await before.settled();
+		expect(asks).toEqual(["bash"]);
+		expect(existsSync(join(directory, "allowed"))).toBe(true);
+	});
+
+	test("those of another session in the same directory are none of ours", async () => {
+		await agent.play([bash("touch asked"), say("Done.")]);
+		const directory = await agent.folder();
+		await using stranger = await agent.converse(directory);
+		await stranger.send("Go");
+		const client = agent.client(directory);
+		await until(async () => (await client.pendingAsks("permission")).length === 1);
+		await using talk = await agent.converse(directory);
+		const sessions: string[] = [];
+		using _allow = talk.decideWith(async ({ sessionId }) => {
+			sessions.push(sessionId);
+			return await allow();
+		});
+		const seen = watch(talk);
+		await talk.send("Go");
+		await talk.settled();
+		// Found at a connection, too.
+		agent.cutter.cutEvents();
+		await seen.until(({ type }) => type === "gap");
+		await agent.play([say("More.")]);
+		await talk.send("More");
+		await talk.settled();
+		expect(sessions).toEqual([talk.sessionId]);
+		expect(JSON.stringify(seen.events)).not.toContain(stranger.sessionId);
+		expect(await client.pendingAsks("permission")).toMatchObject([{ sessionID: stranger.sessionId }]);
+		await stranger.interrupt();
+	});
+
+	test("one whose decider throws, and one nobody decides in time, are denied with a reason", async () => {
+		await agent.play([bash("touch no"), say("Then not."), bash("touch no"), say("Not then, either.")]);
+		const directory = await agent.folder();
+		await using talk = await agent.converse(directory, { times: { decideMs: 1_500 } });
+		const signals: AbortSignal[] = [];
+		using _decide = talk.decideWith(async (_ask, signal) => {
+			signals.push(signal);
+			if (signals.length === 1) throw new Error("broken");
+			return await new Promise(() => {});
+		});
+		const seen = watch(talk);
+		for (const text of ["Go", "Again"]) {
+			await talk.send(text);
+			await talk.settled();
+		}
+		expect(seen.ends.map(({ end }) => end.by)).toEqual(["failure", "deadline"]);
+		expect(seen.turns.map(({ text }) => text)).toEqual(["Then not.", "Not then, either."]);
+		expect(signals.every((signal) => signal.aborted)).toBe(true);
+		expect(existsSync(join(directory, "no"))).toBe(false);
+	});
+
+	test("one that somebody else answers first is let go", async () => {
+		await agent.play([bash("touch allowed"), say("Done.")]);
+		const directory = await agent.folder();
+		await using talk = await agent.converse(directory);
+		const signals: AbortSignal[] = [];
+		using _decide = talk.decideWith(async ({ id }, signal) => {
+			signals.push(signal);
+			await agent.client(directory).replyPermission(id, "once");
+			return await new Promise(() => {});
+		});
+		const seen = watch(talk);
+		await talk.send("Go");
+		await talk.settled();
+		expect(seen.ends).toMatchObject([{ end: { reply: "once", by: "elsewhere" } }]);
+		expect(signals[0]!.aborted).toBe(true);
+		expect(existsSync(join(directory, "allowed"))).toBe(true);
+	});
+
+	test("a question that a person dismisses ends the turn; a sub-agent's is answered like any other", async () => {
+		await agent.play([askColour, subagent("Ask"), say("Done.")], [askColour, say("Red.")]);
+		await using talk = await agent.converse(await agent.folder());
+		const asks: QuestionAsk[] = [];
+		using _answer = talk.answerWith(async (ask) => {
+			asks.push(ask);
+			return { answers: ask.isChild ? [["red"]] : null, by: "test" };
+		});
+		const seen = watch(talk);
+		await talk.send("Ask me");
+		await talk.settled();
+		expect(seen.turns).toMatchObject([{ ended: "answered", text: "" }]);
+		await talk.send("Let somebody ask");
+		await talk.settled();
+		expect(asks.map(({ isChild }) => isChild)).toEqual([false, true]);
+		expect(seen.ends.map(({ end }) => [end.reply, end.by])).toEqual([
+			["reject", "test"],
+			["answer", "test"],
+		]);
+		expect(seen.turns.at(-1)).toMatchObject({ ended: "answered", text: "Done." });
 	});
 
 	test("a denial without words still gives the model a reason, and the turn goes on", async () => {
@@ -393,6 +559,10 @@ function watch(talk: ServeConversation): Seen {
 		for (const one of waiting) if (one.found(event)) one.resolve();
 	});
 	return seen;
+}
+
+function isText({ type }: Record<string, unknown>): boolean {
+	return type === "text";
 }
 
 async function until(found: () => Promise<boolean>): Promise<void> {
