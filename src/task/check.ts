@@ -15,6 +15,7 @@ export function checkTask(task: Task): TaskFinding[] {
 	return [
 		...checkVerify(task),
 		...checkTrust(task),
+		...checkRepository(task),
 		...checkTests(task),
 		...checkFiles(task),
 		...checkSolution(task),
@@ -60,6 +61,22 @@ function* checkTrust(task: Task): Iterable<TaskFinding> {
 		yield warn(
 			"runs_agent_code",
 			`"${first.trim().slice(0, 80)}" runs what the agent wrote with access to tests and reward: ${remedy} (docs/tasks.md).`,
+		);
+	}
+}
+
+/** git, as a command, in the folder it stands in or the workdir, with a word that asks. */
+const ASKS_REPOSITORY =
+	/(?:^|[;&|(`]|\b(?:then|do|if)\s)\s*git\s+(?:-c\s+\S+\s+|--no-pager\s+|-C\s+\S*workdir\S*\s+)*(?:archive|blame|branch|cat-file|describe|diff|for-each-ref|fsck|grep|log|ls-files|merge-base|reflog|rev-list|rev-parse|shortlog|show|stash|status|symbolic-ref|tag)\b/;
+
+/** A repository names programs that git runs, and this one was in the agent's hands. */
+function* checkRepository(task: Task): Iterable<TaskFinding> {
+	const scripts = task.tests.filter((file) => file.path.endsWith(".sh")).map((file) => file.content);
+	for (const line of [...task.verify, ...scripts].flatMap((script) => script.split("\n"))) {
+		if (/^\s*#|run-untrusted/.test(line) || !ASKS_REPOSITORY.test(line)) continue;
+		yield warn(
+			"asks_agents_repository",
+			`"${line.trim().slice(0, 80)}" lets the agent's repository name programs that git runs: ask as examples/recipes/git-repository/tests/git.sh does.`,
 		);
 	}
 }

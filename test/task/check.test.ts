@@ -18,6 +18,14 @@ test("a good task has no warning", () => {
 	expect(codes({ verify: [], tests: [{ path: "test.sh", content: "exit 1\n" }] })).toEqual([]);
 });
 
+const tested = (content: string) => ({ tests: [{ path: "check.sh", content }] });
+
+test("the agent's programs alone, or without trust, and a repository of the test's own: no warning", () => {
+	expect(codes({ verify: ["make && ./answer"] })).toEqual([]);
+	expect(codes(tested("run-untrusted ./answer | grep 42\n"))).toEqual([]);
+	expect(codes(tested('make -C "$HOME/tests"\ngit --git-dir="$own" log\n# git log\n'))).toEqual([]);
+});
+
 const edit = { tool: "edit", path: "a.txt", old: "x", new: "y" };
 
 test.each([
@@ -57,6 +65,10 @@ test.each([
 		{ solution: [{ tool: "write", path: "/etc/x", content: "" }] },
 		"solution_outside_home",
 	],
+	["verify runs the agent's program beside its own", { verify: ["./answer | grep 42"] }, "runs_agent_code"],
+	["verify redirects a builder", { verify: ["make > log; grep 42 log"] }, "runs_agent_code"],
+	["a test runs a module of the agent's", tested("python3 -m answer | grep 42\n"), "runs_agent_code"],
+	["a test asks the agent's repository", tested('test "$(git log -1)" = x\n'), "asks_agents_repository"],
 	["the internet is open", { box: { network: "internet" } }, "open_network"],
 	["the solution exceeds the budget", { budget: { maxCalls: 1 } }, "budget_too_small"],
 ])("%s: a warning", (_what, fields, code) => {

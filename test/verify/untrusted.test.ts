@@ -71,6 +71,14 @@ describe("the example binary-search pays two thirds to a linear search that", ()
 	});
 });
 
+test("the example partial-score pays nothing for every answer at once, however much is written around them", async () => {
+	const guess =
+		'for n in 1 2 3 4 5; do for a in 1 2 3 394.60 Lindqvist north C-301; do echo "$n: $a"; done; done';
+	await using stage = await openStage(scriptAgent(`(${guess}; seq 1 40000000) > answers.txt`));
+	const end = await stage.play({ ...(await example("partial-score")), clocks });
+	expect(end).toMatchObject({ outcome: "completed", reward: 0 });
+});
+
 test("a program under test cannot write to the memory of the shell that compares its answer", async () => {
 	const program =
 		"exec 3<>/proc/$PPID/mem && echo WRITABLE >&2; head -c 1 /proc/$PPID/mem; kill -9 $PPID; echo wrong";
@@ -110,9 +118,43 @@ test.each([
 	['bash "$HOME/tests/run.sh" stores', null],
 	["diff a.txt b.txt", null],
 	["test -f half.txt", null],
-	["bash a.sh && bash b.sh", null],
+	["bash a.sh && bash b.sh", "run-untrusted bash -c 'bash a.sh && bash b.sh'"],
+	["cd app && ./a 'x y'; ./b", "run-untrusted bash -c 'cd app && ./a '\\''x y'\\''; ./b'"],
+	["source ./env.sh", "run-untrusted bash -c 'source ./env.sh'"],
+	["exec ./program", "run-untrusted bash -c 'exec ./program'"],
+	["MODE=fast ./program", "run-untrusted bash -c 'MODE=fast ./program'"],
+	["python3 -m answer 3", "run-untrusted python3 -m answer 3"],
+	["python3 -u answer.py", "run-untrusted python3 -u answer.py"],
+	["make", "run-untrusted make"],
+	["make -s test", "run-untrusted make -s test"],
+	["go test ./...", "run-untrusted go test ./..."],
+	["cargo test --offline", "run-untrusted cargo test --offline"],
+	["npm run build", "run-untrusted npm run build"],
+	["make -C /home/user/tests", null],
+	["./answer && grep -q 42 out.txt", null],
+	["./answer > out.txt", null],
+	["python3 ../tests/check.py", null],
+	["echo make", null],
 ])("%s is run as %s", (command, run) => {
 	expect(withoutTrust(command)).toBe(run ?? command);
+});
+
+test.each(["source ./env.sh", "exec ./program.sh", "MODE=fast ./program.sh && ./program.sh"])(
+	"an honest answer to %s passes without trust",
+	async (command) => {
+		const program = `${write("env.sh", "true")}${write("program.sh", "#!/bin/sh\nexit 0")}chmod +x program.sh`;
+		await using stage = await openStage(scriptAgent(program));
+		expect(await stage.play(task({ verify: [command], clocks }))).toMatchObject({ reward: 1 });
+	},
+);
+
+test("a file of the tests that the verifier has open is out of a program's reach", async () => {
+	const program = "cat <&3 || cat /proc/self/fd/3 || cat /proc/$PPID/fd/3; true";
+	await using stage = await openStage(scriptAgent(write("program.sh", program)));
+	const verify = ['exec 3< "$HOME/tests/x"; run-untrusted bash program.sh | grep -q hidden && exit 1; true'];
+	const tests = [{ path: "x", content: "hidden" }];
+	const end = await stage.play(task({ verify, tests, clocks }));
+	expect(end).toMatchObject({ outcome: "completed", reward: 1 });
 });
 
 test("a verify command that is nothing but the agent's program cannot write the reward", async () => {
