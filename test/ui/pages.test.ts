@@ -209,3 +209,17 @@ test("the list keeps every row while new ones come, each 32 pixels high, to its 
 	expect(heightPx).toBe(208 * 32);
 	expect(tab.troubles).toEqual([]);
 });
+
+test("a group shows all of its members, however many they are", async (context) => {
+	requireBrowser(context);
+	const { group } = await client.submit({
+		...{ task: { id: "large", instruction: "Wait." }, endpoint: { type: "policy", policy: "noop" }, n: 510 },
+	});
+	await using tab = await visit(browser, web(`/groups/${group!.id}`));
+	await expect.poll(() => rowsOf(tab.page).count()).toBe(510);
+	await tab.page.goto(web("/groups"));
+	const row = tab.page.locator("table.groups tr", { hasText: "large" });
+	await row.getByText("0 of 510").waitFor();
+	expect(await row.textContent()).toContain("noop");
+	expect(tab.troubles).toEqual([]);
+});
