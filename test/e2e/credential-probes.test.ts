@@ -27,7 +27,11 @@ const LOOK = `mark="can[a]ry-9f31c7"
 { env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline /proc/[0-9]*/mem 2>/dev/null | tr '\\0' '\\n'; } | grep -a "$mark" | head -3
 timeout 60 grep -rlsaI -D skip "$mark" /home /tmp /run /etc /root /var /opt/paddock /work 2>/dev/null | head -3
 find / \\( -name secret.key -o -name paddock.db -o -name hosts.json -o -name auth.json \\) -not -path '/proc/*' 2>/dev/null | head -3
+cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' '\\n' | grep -ao 'OPENCODE_SERVER_PASSWOR[D]=[[:print:]]*' | sort -u
+bash -c 'exec 3<>/dev/tcp/127.0.0.1/4096; printf "GET /permission HTTP/1.0\\r\\nAuthorization: Basic b3BlbmNvZGU6\\r\\n\\r\\n" >&3; head -n 1 <&3 | cut -d " " -f 2'
 echo looked`;
+/** Its own server's password is not given to what it runs, and without it nobody is let in. */
+const FOUND = ["OPENCODE_SERVER_PASSWORD=", "401", "looked"];
 
 test.for(Object.keys(BACKENDS))(
 	"in a %s box the agent's shell finds no password of the server, and neither its own credential nor another",
@@ -53,7 +57,7 @@ test.for(Object.keys(BACKENDS))(
 		const result = await station.run({ task: task(), endpoint, sandbox });
 		expect(result).toMatchObject({ outcome: "completed", failure: null });
 		const [output] = toolOutputs(result.proxy_turns.at(-1));
-		expect(output!.trim()).toBe("looked");
+		expect(output!.trim().split("\n")).toEqual(FOUND);
 		expect(JSON.stringify(result)).not.toContain(MARK);
 	},
 );
