@@ -22,6 +22,8 @@ export interface GateSurroundings {
 	onAsk(ask: Ask): void;
 	onEnd(end: AskEnd): void;
 	onNote(text: string): void;
+	/** Something that waits was passed over: the lists are read again. */
+	sweepSoon(): void;
 }
 
 type Kind = Ask["kind"];
@@ -111,8 +113,11 @@ export class AskGate {
 	forgetUnlisted(kind: Kind, listed: Record<string, unknown>[]): void {
 		const ids = new Set(listed.map(({ id }) => id));
 		for (const held of [...this.#held.values()])
-			if (held.ask.kind === kind && !ids.has(held.ask.id) && held.state !== "replying")
+			if (held.ask.kind === kind && !ids.has(held.ask.id) && held.state !== "replying") {
 				this.#end(held, "unknown", "elsewhere");
+				// Should it be listed once more, it waits all the same.
+				this.#seen.delete(held.ask.id);
+			}
 	}
 
 	/** What waits although its session does not work is the ghost of an aborted turn: refused, never shown. */
@@ -162,9 +167,10 @@ export class AskGate {
 		try {
 			return await this.#around.owns(sessionId);
 		} catch (error) {
-			// The next sweep finds it again.
+			// A sweep finds it again.
 			this.#seen.delete(askId);
 			this.#around.onNote(`whose ask ${askId} is could not be found out: ${messageOf(error)}`);
+			this.#around.sweepSoon();
 			return false;
 		}
 	}

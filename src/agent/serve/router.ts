@@ -86,6 +86,7 @@ export class Router {
 				onAsk: (ask) => listener.emit({ type: "ask", ask }, 1_000),
 				onEnd: (end) => listener.emit({ type: "ask-end", end }, 1_000),
 				onNote: (text) => listener.emit({ type: "note", text }, text.length),
+				sweepSoon: () => this.resyncSoon(),
 			},
 			times,
 		);

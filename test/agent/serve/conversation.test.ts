@@ -494,6 +494,38 @@ describe("an ask", () => {
 		expect(ids).toEqual(["per_grandchild true"]);
 	});
 
+	test("whose session cannot be looked up is not lost: it is looked up again, without a new connection", async () => {
+		await using stage = await openStage();
+		const { api, talk } = stage;
+		api.state.parents = { ses_child: "ses_root" };
+		api.state.statuses = { ses_child: { type: "busy" } };
+		api.state.permissions = [asked("per_1", "ses_child")];
+		let looks = 0;
+		api.answer("GET /session/ses_child", (request, response) =>
+			looks++ === 0 ? refuse(500)(request, response) : "default",
+		);
+		using _decide = talk.decideWith(async () => ({ behavior: "allow", by: "test" }));
+		stage.ask("per_1", "ses_child");
+		await stage.until(() => stage.ends().length === 1);
+		expect(stage.ends()).toMatchObject([{ reply: "once", by: "test" }]);
+		expect(api.state.connections).toBe(1);
+	});
+
+	test("that one list leaves out and the next one has again waits all the same", async () => {
+		await using stage = await openStage();
+		const { api, talk } = stage;
+		api.state.statuses = { ses_root: { type: "busy" } };
+		stage.busy();
+		stage.ask("per_1");
+		await stage.until(() => talk.asks().length === 1);
+		api.cut();
+		await stage.until(() => stage.ends().length === 1);
+		expect(stage.ends()).toMatchObject([{ reply: "unknown", by: "elsewhere" }]);
+		api.state.permissions = [asked("per_1")];
+		api.cut();
+		await stage.until(() => talk.asks().length === 1);
+	});
+
 	test("is swept again when the list cannot be read, and the stream goes on meanwhile", async () => {
 		await using stage = await openStage();
 		const { api, talk } = stage;
