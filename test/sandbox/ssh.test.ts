@@ -7,6 +7,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, type TestContext, test } from "vitest";
+import { findAgentBinary } from "../../src/host/binary.ts";
+import { digestOf } from "../../src/host/digest.ts";
 import { keysFor } from "../../src/host/ssh/known-hosts.ts";
 import { BoxSpec } from "../../src/model/task.ts";
 import type { Backend } from "../../src/sandbox/sandbox.ts";
@@ -131,6 +133,33 @@ describe("the other machine", () => {
 		await using after = await openBackend();
 		await using box = await openBox(after);
 		expect((await box.exec("echo alive")).stdout).toBe("alive\n");
+	});
+
+	test("keeps nobody waiting who has given up, while somebody else installs there", async (context) => {
+		here(context);
+		const sha256 = await digestOf(findAgentBinary());
+		const cache = join(sshd.home, ".cache/paddock");
+		await rm(join(cache, sha256), { recursive: true, force: true });
+		await using warm = await openBackend();
+		await (await openBox(warm))[Symbol.asyncDispose]();
+		const holder = spawn("flock", [join(cache, `${sha256}.lock`), "sleep", "5773"], { detached: true });
+		const letGo = () => void process.kill(-holder.pid!, "SIGKILL");
+		context.onTestFailed(letGo);
+		await appears("sleep 5773");
+		await using backend = await openBackend();
+		const giveUp = new AbortController();
+		const opening = backend.open({
+			spec: BoxSpec.parse({}),
+			onGateway: (connection) => connection.destroy(),
+			signal: giveUp.signal,
+		});
+		await appears(`flock ${cache}/${sha256}.lock /bin/sh -c .*`);
+		giveUp.abort(new Error("enough"));
+		await expect(opening).rejects.toThrow("enough");
+		letGo();
+		await vanishes("sleep 5773");
+		await using box = await openBox(backend);
+		expect((await box.exec("echo on")).stdout).toBe("on\n");
 	});
 
 	test("keeps no process and no folder of a closed box", async (context) => {

@@ -90,7 +90,7 @@ class SshBackend implements Backend {
 		refuseFolder(this.name, options);
 		options.signal?.throwIfAborted();
 		const { spec, role = "agent" } = options;
-		const remote = await this.#prepare();
+		const remote = await orAborted(this.#prepare(), options.signal);
 		this.#requireWalls(remote);
 		const boxId = `box-${randomBytes(6).toString("hex")}`;
 		const folder = `${remote.cache}/boxes/${boxId}`;
@@ -159,5 +159,18 @@ class SshBackend implements Backend {
 		await using connection = await connectSsh(this.#address);
 		const { agentBinary = null, host } = this.#options;
 		return await prepareRemote(connection, agentBinary, host?.agent ?? null);
+	}
+}
+
+/** Whoever gives up does not wait for what is prepared for all. */
+async function orAborted<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+	if (signal === undefined) return await work;
+	const { promise: over, reject } = Promise.withResolvers<never>();
+	const giveUp = () => reject(signal.reason);
+	signal.addEventListener("abort", giveUp);
+	try {
+		return await Promise.race([work, over]);
+	} finally {
+		signal.removeEventListener("abort", giveUp);
 	}
 }
