@@ -4,7 +4,7 @@ import type { CommandResult, EventBody, Phase, SetupEvent } from "../model/event
 import type { Failure, Outcome } from "../model/failure.ts";
 import { type Intervention, interventionOf } from "../model/intervention.ts";
 import type { Rollout, TraceSummary } from "../model/rollout.ts";
-import type { RolloutEnd, Store } from "../store/store.ts";
+import type { RolloutEnd, RolloutPatch, Store } from "../store/store.ts";
 import { RolloutLogs } from "./logs.ts";
 
 const MAX_INTERVENTIONS = 1_000;
@@ -39,6 +39,7 @@ export class RolloutRecord {
 	#callsBegun = 0;
 	#sealed = false;
 	#pending: EventBody[] = [];
+	#patch: RolloutPatch = {};
 	#flushing: Promise<void> = Promise.resolve();
 	#phase: { name: Phase; since: number } | null = null;
 	readonly #counts: { calls: number; promptTokens: number; completionTokens: number };
@@ -61,9 +62,13 @@ export class RolloutRecord {
 		this.#hide = hide;
 	}
 
-	/** Once the end is told, nothing more is: what is left of abandoned work may still try. */
-	emit(event: EventBody): void {
+	/**
+	 * Once the end is told, nothing more is: what is left of abandoned work may still try. `patch` is what the event changes of
+	 * the rollout's row.
+	 */
+	emit(event: EventBody, patch: RolloutPatch = {}): void {
 		if (this.#sealed) return;
+		Object.assign(this.#patch, patch);
 		this.logs.note(event, Date.now());
 		this.#noteIntervention(event);
 		this.#pending.push(event);
@@ -84,15 +89,13 @@ export class RolloutRecord {
 	phase(name: Phase): void {
 		this.#closePhase();
 		this.#phase = { name, since: performance.now() };
-		this.emit({ type: "phase-start", phase: name });
-		this.#patch({ phase: name });
+		this.emit({ type: "phase-start", phase: name }, { phase: name });
 	}
 
 	opened(sandboxId: string, backend: string, warm: boolean, facts: Record<string, unknown>): void {
 		this.sandboxId = sandboxId;
 		this.box = { backend, warm, agentVersion: this.#agentVersion, ...facts };
-		this.emit({ type: "sandbox-open", sandboxId, backend, warm });
-		this.#patch({ sandboxId });
+		this.emit({ type: "sandbox-open", sandboxId, backend, warm }, { sandboxId });
 	}
 
 	setUp(event: SetupEvent): void {
@@ -102,16 +105,14 @@ export class RolloutRecord {
 
 	session(sessionId: string): void {
 		this.sessionId = sessionId;
-		this.emit({ type: "session-start", sessionId });
-		this.#patch({ sessionId });
+		this.emit({ type: "session-start", sessionId }, { sessionId });
 	}
 
 	called(call: CallSummary): void {
 		this.#counts.calls++;
 		this.#counts.promptTokens += call.promptTokens;
 		this.#counts.completionTokens += call.completionTokens;
-		this.emit({ type: "call-end", call });
-		this.#patch(this.#counts);
+		this.emit({ type: "call-end", call }, this.#counts);
 	}
 
 	/** How the agent ended. */
@@ -175,11 +176,11 @@ export class RolloutRecord {
 	}
 
 	async #flush(): Promise<void> {
-		const events = this.#pending;
-		this.#pending = [];
+		const [events, patch] = [this.#pending, this.#patch];
+		[this.#pending, this.#patch] = [[], {}];
 		const { id, attempt } = this.#rollout;
 		try {
-			const stored = await this.#store.append(id, attempt, events);
+			const stored = await this.#store.append(id, attempt, events, patch);
 			if (stored.length === 0 && events.length > 0)
 				this.lost.abort(new Error("another attempt took this rollout over"));
 		} catch (error) {
@@ -190,15 +191,6 @@ export class RolloutRecord {
 	#lose(cause: unknown): void {
 		const message = `events could not be stored: ${messageOf(cause)}`;
 		this.lost.abort(new RolloutError("gateway", "store_failed", message, { retryable: true, cause }));
-	}
-
-	#patch(patch: Parameters<Store["patch"]>[2]): void {
-		if (this.#sealed) return;
-		const { id, attempt } = this.#rollout;
-		const copy = { ...patch };
-		this.#flushing = this.#flushing.then(async () => {
-			await this.#store.patch(id, attempt, copy).catch((error) => this.#lose(error));
-		});
 	}
 
 	#closePhase(): void {

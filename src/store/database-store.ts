@@ -6,7 +6,7 @@ import type { Failure } from "../model/failure.ts";
 import type { Kind } from "../model/id.ts";
 import type { Batch, Group, Rollout, RolloutRow } from "../model/rollout.ts";
 import type { Statistics } from "../model/statistics.ts";
-import type { Announcer } from "./announcer.ts";
+import type { Announcer, Changed } from "./announcer.ts";
 import { AttemptBlobs } from "./bytes/attempt-blobs.ts";
 
 import type { Bytes } from "./bytes/bytes.ts";
@@ -152,7 +152,7 @@ export class DatabaseStore implements Store {
 	}
 
 	async patch(id: string, attempt: number, patch: RolloutPatch): Promise<boolean> {
-		return (await this.#database.change({ id }, { type: "patch", attempt, patch })).length > 0;
+		return (await this.#append(id, attempt, [], patch)).length > 0;
 	}
 
 	async requeue(
@@ -180,9 +180,14 @@ export class DatabaseStore implements Store {
 		return changed.map(({ id, attempt, status }) => ({ id, attempt, ended: status === "done" }));
 	}
 
-	async append(id: string, attempt: number, events: EventBody[]): Promise<RolloutEvent[]> {
+	async append(
+		id: string,
+		attempt: number,
+		events: EventBody[],
+		patch: RolloutPatch = {},
+	): Promise<RolloutEvent[]> {
 		if (events.length === 0) return [];
-		const [changed] = await this.#database.change({ id }, { type: "append", attempt, events });
+		const [changed] = await this.#append(id, attempt, events, patch);
 		return changed?.events ?? [];
 	}
 
@@ -252,5 +257,9 @@ export class DatabaseStore implements Store {
 	async #close(): Promise<void> {
 		await this.#bytes[Symbol.asyncDispose]();
 		await this.#database[Symbol.asyncDispose]();
+	}
+
+	#append(id: string, attempt: number, events: EventBody[], patch: RolloutPatch): Promise<Changed[]> {
+		return this.#database.change({ id }, { type: "append", attempt, events, patch });
 	}
 }

@@ -173,8 +173,11 @@ export interface Store extends AsyncDisposable {
 	/** Marks every matching unfinished rollout; queued ones end at once. */
 	requestAbort(target: AbortTarget): Promise<AbortHit[]>;
 
-	/** Sequence numbers are given here, gapless for each rollout. Refused (empty array) once the rollout has ended. */
-	append(id: string, attempt: number, events: EventBody[]): Promise<RolloutEvent[]>;
+	/**
+	 * Sequence numbers are given here, gapless for each rollout. Refused (empty array) once the rollout has ended. `patch` is
+	 * what they change of its row, at once with them.
+	 */
+	append(id: string, attempt: number, events: EventBody[], patch?: RolloutPatch): Promise<RolloutEvent[]>;
 	events(id: string, options: { after: number; limit: number }): Promise<RolloutEvent[]>;
 	/** Calls back soon after anything about the rollout changed, also when another process changed it. */
 	watch(id: string, onChange: () => void): Disposable;

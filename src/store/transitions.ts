@@ -25,8 +25,7 @@ export const HEAD =
 /** What may be done to a rollout, as plain data: it travels to the thread that writes. */
 export type Step =
 	| { type: "begin"; worker: string }
-	| { type: "patch"; attempt: number; patch: RolloutPatch }
-	| { type: "append"; attempt: number; events: EventBody[] }
+	| { type: "append"; attempt: number; events: EventBody[]; patch: RolloutPatch }
 	| { type: "requeue"; attempt: number; failure: Failure; handedBack: boolean }
 	| { type: "finish"; attempt: number; end: RolloutEnd }
 	| { type: "reopen"; by: string; sealed: Uint8Array | null }
@@ -92,10 +91,8 @@ function transitionOf(head: Head, step: Step, at: number): Transition | null {
 	switch (step.type) {
 		case "begin":
 			return begin(head, step.worker, at);
-		case "patch":
-			return isHeld(head, step.attempt) ? { set: toColumns(step.patch), events: [] } : null;
 		case "append":
-			return isHeld(head, step.attempt) ? { set: {}, events: step.events } : null;
+			return isHeld(head, step.attempt) ? { set: toColumns(step.patch), events: step.events } : null;
 		case "requeue":
 			return isHeld(head, step.attempt) ? requeue(head, step.failure, step.handedBack, at) : null;
 		case "finish":

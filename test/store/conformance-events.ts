@@ -45,6 +45,23 @@ export function eventConformance(name: string, openFixture: OpenFixture): void {
 			expect(stored.map((event) => event.seq)).toEqual(Array.from({ length: 402 }, (_, index) => index + 1));
 		});
 
+		test("what events change of a rollout is there with them, however many come at once", async (context) => {
+			await using fixture = await openFixture(context);
+			await using store = await fixture.open();
+			const { id } = await running(store);
+			const note = { type: "note", text: "told" } as const;
+			await Promise.all([
+				store.append(id, 1, [note], { phase: "agent" }),
+				store.append(id, 1, [note], { calls: 1, promptTokens: 5 }),
+				store.append(id, 1, [note]),
+				store.append(id, 1, [note], { calls: 2 }),
+			]);
+			expect(await store.row(id)).toMatchObject({ phase: "agent", calls: 2, promptTokens: 5 });
+			expect(await store.append(id, 2, [note], { calls: 9 })).toEqual([]);
+			expect(await store.row(id)).toMatchObject({ calls: 2 });
+			expect(await store.events(id, { after: 2, limit: 10 })).toHaveLength(4);
+		});
+
 		test("events are read from any number on, so many at a time, as they were appended", async (context) => {
 			await using fixture = await openFixture(context);
 			await using store = await fixture.open();

@@ -1,5 +1,4 @@
 import { hideSecrets } from "../../log.ts";
-import type { EventBody } from "../../model/event.ts";
 import type { Store } from "../../store/store.ts";
 
 /**
@@ -10,9 +9,9 @@ export function hiding(store: Store, learn: () => Promise<void> = async () => {}
 	return new Proxy(store, {
 		get(target, name) {
 			if (name === "append")
-				return async (id: string, attempt: number, events: EventBody[]) => {
+				return async (...[id, attempt, events, patch]: Parameters<Store["append"]>) => {
 					await learn();
-					return await target.append(id, attempt, hideIn(events));
+					return await target.append(id, attempt, hideIn(events), patch);
 				};
 			if (name === "putBlob")
 				return async (...[id, attempt, blob, data]: Parameters<Store["putBlob"]>) => {

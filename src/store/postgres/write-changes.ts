@@ -4,7 +4,7 @@ import type { Change } from "../transitions.ts";
 
 /**
  * Writes what steps made of locked rollouts, and tells other processes at the commit; in as many statements for
- * thousands as for one. A rollout may come more than once only with events.
+ * thousands as for one. A rollout may come more than once only with events and what they set.
  */
 export async function writeChanges(
 	client: pg.PoolClient,
@@ -37,18 +37,25 @@ function eventsOf(changes: Change[]): unknown[][] {
 	];
 }
 
+/** Each rollout once, as the last change left it, with all that they set. */
+function latestOf(changes: Change[]): { head: Change["head"]; set: Change["transition"]["set"] }[] {
+	const latest = new Map<string, ReturnType<typeof latestOf>[number]>();
+	for (const { head, transition } of changes)
+		latest.set(head.id, { head, set: { ...latest.get(head.id)?.set, ...transition.set } });
+	return [...latest.values()];
+}
+
 /** One statement for all that change alike, the first with all events; answers the new revisions. */
 async function writeRows(
 	client: pg.PoolClient,
 	channel: string,
 	changes: Change[],
 ): Promise<Map<string, number>> {
-	const latest = [...new Map(changes.map((change) => [change.head.id, change])).values()];
-	const alike = Map.groupBy(latest, ({ transition }) => JSON.stringify(transition.set));
+	const alike = Map.groupBy(latestOf(changes), ({ set }) => JSON.stringify(set));
 	const revisions = new Map<string, number>();
 	let events = eventsOf(changes);
 	for (const some of alike.values()) {
-		const set = Object.entries(some[0]!.transition.set);
+		const set = Object.entries(some[0]!.set);
 		const { rows } = await client.query<{ id: string; revision: number }>(
 			`WITH told AS (
 				INSERT INTO events (rollout, seq, at, body)
