@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, realpath, rm } from "node:fs/promises";
+import { mkdtemp, realpath, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -72,18 +72,19 @@ describe("a conversation with a kept agent", { timeout: 300_000 }, () => {
 		await expect.poll(async () => (await client.agent("aide")).spent.calls).toBeGreaterThanOrEqual(6);
 	});
 
-	test("kill -9 of its server in mid-turn: it is started again, and the turn is done once more", async () => {
+	test("kill -9 of its server in mid-turn: it is started again, told again, and goes on", async () => {
 		await using aide = await addAgent(
 			"mortal",
-			[say("first"), bash("echo x >> runs; sleep 4"), say("second")],
+			[say("first"), bash("until [ -e gate ]; do sleep 0.05; done"), say("second")],
 			"allow",
 		);
 		const { id } = await client.converse({ keptAgent: "mortal", text: "Begin." });
 		await until(id, (event) => event.type === "turn-end" && event.text === "first");
 		const { sessionId } = await client.conversation(id);
 		await client.say(id, "Work.", { messageId: "work" });
-		await until(id, (event) => event.type === "agent-event" && isRunning(event, "sleep 4"));
+		await until(id, (event) => event.type === "agent-event" && isRunning(event, "-e gate"));
 		aide.kill9();
+		await writeFile(join(station.home, "agents", "mortal", "work", "gate"), "");
 		const end = await until(id, (event) => event.type === "turn-end" && event.text === "second");
 		expect(end).toMatchObject({ ended: "answered" });
 		expect(await client.conversation(id)).toMatchObject({ status: "open", sessionId });

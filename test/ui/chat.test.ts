@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { EndpointSpec } from "../../src/model/endpoint.ts";
 import type { LiveText } from "../../src/model/live-text.ts";
-import { canInterrupt, isWorking, modelNow, whyNotModel } from "../../src/ui/data/chat.ts";
+import { canInterrupt, heldWith, isWorking, modelNow, whyNotModel } from "../../src/ui/data/chat.ts";
 import { EventFeed, type Open } from "../../src/ui/data/event-feed.ts";
 import type { LogEvent } from "../../src/ui/data/log-event.ts";
 import { readTranscript } from "../../src/ui/data/transcript.ts";
@@ -62,6 +62,14 @@ describe("a transcript", () => {
 			["reasoning", 0],
 		]);
 	});
+});
+
+test("a new conversation is held with a kept agent, an endpoint of the catalog, or one at an address", () => {
+	const blank = { baseUrl: "", model: "", apiKey: "" };
+	expect(heldWith("agent:aide", { ...blank, model: "left over" })).toEqual({ keptAgent: "aide" });
+	expect(heldWith("cred:team", blank)).toEqual({ endpoint: { type: "named", name: "cred:team" } });
+	const endpoint = { type: "url", baseUrl: "http://a/v1", model: "m" };
+	expect(heldWith(null, { ...blank, baseUrl: "http://a/v1", model: "m" })).toEqual({ endpoint });
 });
 
 describe("a card", () => {

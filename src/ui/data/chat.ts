@@ -1,3 +1,4 @@
+import type { z } from "zod";
 import { type EndpointSpec, modelOf } from "../../model/endpoint.ts";
 import type { LogEvent } from "./log-event.ts";
 
@@ -26,4 +27,18 @@ export function whyNotModel(status: string, now: string, wanted: string): string
 /** Esc stops a turn; where none goes on, or nobody is there to stop it, it does nothing. */
 export function canInterrupt(status: string, events: readonly LogEvent[]): boolean {
 	return status === "open" && isWorking(events);
+}
+
+/** Before the name of a kept agent, among endpoints. */
+export const KEPT = "agent:";
+
+/** Whom a new conversation is held with: a kept agent, an endpoint of the catalog, or (without a name) one at an address. */
+export function heldWith(
+	name: string | null,
+	form: { baseUrl: string; model: string; apiKey: string },
+): { keptAgent: string } | { endpoint: z.input<typeof EndpointSpec> } {
+	const { baseUrl, model, apiKey } = form;
+	if (name?.startsWith(KEPT)) return { keptAgent: name.slice(KEPT.length) };
+	if (name !== null) return { endpoint: { type: "named", name, ...(model === "" ? {} : { model }) } };
+	return { endpoint: { type: "url", baseUrl, model, ...(apiKey === "" ? {} : { apiKey }) } };
 }

@@ -1,6 +1,6 @@
 import { useState } from "react";
-import type { z } from "zod";
-import { type EndpointSpec, modelOf } from "../../../model/endpoint.ts";
+import { modelOf } from "../../../model/endpoint.ts";
+import { heldWith, KEPT } from "../../data/chat.ts";
 import { showCount, showTime } from "../../data/figures.ts";
 import { oneLine } from "../../data/hostile.ts";
 import { useLoaded } from "../../data/loaded.ts";
@@ -46,7 +46,12 @@ export function ChatsPage() {
 											{oneLine(chat.labels.title ?? `chat of ${showTime(chat.createdAt).slice(0, 16)}`, 80)}
 										</Link>
 									</td>
-									<td className="one-line soft">{oneLine(modelOf(chat.endpoint), 60)}</td>
+									<td className="one-line soft">
+										{oneLine(
+											chat.keptAgent === null ? modelOf(chat.endpoint) : `${KEPT}${chat.keptAgent}`,
+											60,
+										)}
+									</td>
 									<td>
 										<span className={chat.status === "open" ? "good" : "soft"}>
 											{chat.status === "open" ? "●" : "○"}
@@ -77,10 +82,15 @@ const ADDRESS = "an address …";
 
 function NewChat() {
 	const known = useLoaded("chat-endpoints", async () => {
-		const [endpoints, credentials] = await Promise.all([server.endpoints(), server.credentials()]);
+		const [endpoints, credentials, agents] = await Promise.all([
+			server.endpoints(),
+			server.credentials(),
+			server.agents(),
+		]);
 		return [
 			...endpoints.items.filter((each) => each.configured).map((each) => each.name),
 			...credentials.items.map((each) => `cred:${each.label}`),
+			...agents.items.map((each) => `${KEPT}${each.name}`),
 		];
 	});
 	const [form, setForm] = useState({
@@ -95,16 +105,12 @@ function NewChat() {
 	const names = [...(known.value ?? []), ADDRESS];
 	const name = form.name === "" ? names[0]! : form.name;
 	const isAddress = name === ADDRESS;
+	const isKept = name.startsWith(KEPT);
 	const set = (change: Partial<typeof form>) => setForm({ ...form, ...change });
-	const model = form.model === "" ? {} : { model: form.model };
-	const key = form.apiKey === "" ? {} : { apiKey: form.apiKey };
-	const endpoint: z.input<typeof EndpointSpec> = isAddress
-		? { type: "url", baseUrl: form.baseUrl, model: form.model, ...key }
-		: { type: "named", name, ...model };
 	const begin = () =>
 		act(async () => {
 			const { id } = await server.converse({
-				endpoint,
+				...heldWith(isAddress ? null : name, form),
 				text: form.text,
 				by: "console",
 				labels: { title: oneLine(form.text, 100) },
@@ -160,15 +166,19 @@ function NewChat() {
 						/>
 					</label>
 				)}
-				<label className="field">
-					<span>Model name</span>
-					<input value={form.model} onChange={(event) => set({ model: event.target.value })} />
-				</label>
+				{!isKept && (
+					<label className="field">
+						<span>Model name</span>
+						<input value={form.model} onChange={(event) => set({ model: event.target.value })} />
+					</label>
+				)}
 				<label className="field">
 					<span>Permission</span>
 					<select value={form.permission} onChange={(event) => set({ permission: event.target.value })}>
 						<option value="ask">ask me</option>
-						<option value="allow">allow everything in its box</option>
+						<option value="allow">
+							{isKept ? "allow what it is set up to do" : "allow everything in its box"}
+						</option>
 					</select>
 				</label>
 			</div>
