@@ -85,11 +85,18 @@ class Result:
     mode: str
     sandbox_id: str
     agent_exit_code: int | None
+    exit_code: int
+    """The same, with -1 where there is none."""
+    untrainable: str | None
+    """Why nothing of it may be trained on, if so."""
     setup_results: list[CommandResult] = field(repr=False)
     verify_results: list[CommandResult] = field(repr=False)
     proxy_turns: list[Turn] = field(repr=False)
+    files: dict[str, str] = field(repr=False)
     workdir_files: dict[str, str] = field(repr=False)
     agent_log_tail: str = field(repr=False)
+    proxy_log_tail: str = field(repr=False)
+    install_log_tail: str = field(repr=False)
     raw: Json = field(repr=False, compare=False)
 
     @property
@@ -110,11 +117,16 @@ class Result:
             mode=value["mode"],
             sandbox_id=value["sandbox_id"],
             agent_exit_code=value["agent_exit_code"],
+            exit_code=value["exit_code"],
+            untrainable=value["untrainable"],
             setup_results=[CommandResult.from_json(row) for row in value["setup_results"]],
             verify_results=[CommandResult.from_json(row) for row in value["verify_results"]],
             proxy_turns=[Turn.from_json(turn) for turn in value["proxy_turns"]],
+            files=value["files"],
             workdir_files=value["workdir_files"],
             agent_log_tail=value["agent_log_tail"],
+            proxy_log_tail=value["proxy_log_tail"],
+            install_log_tail=value["install_log_tail"],
             raw=value,
         )
 

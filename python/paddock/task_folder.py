@@ -6,6 +6,7 @@ import base64
 import difflib
 import re
 import shlex
+import unicodedata
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def load_task(path: str | PathLike[str]) -> dict[str, Any]:
     value = _read_yaml(folder / "task.yaml")
     limits = value.get("limits") or {}
     return {
-        "id": value.get("id") or _to_id(folder.resolve().name),
+        "id": value.get("id") or to_id(folder.resolve().name),
         "instruction": _instruction(value, folder),
         "files": [*(value.get("files") or []), *_read_folder(folder / "files", folder)],
         "setup": _to_list(value.get("setup")),
@@ -158,6 +159,10 @@ def _to_list(commands: Any) -> list[str]:
     return [commands] if isinstance(commands, str) else list(commands or [])
 
 
-def _to_id(name: str) -> str:
-    """Ids become names of folders and parts of addresses."""
-    return re.sub(r"^[^A-Za-z0-9]+", "", re.sub(r"[^A-Za-z0-9._-]+", "-", name)) or "task"
+def to_id(name: str) -> str:
+    """Letters and digits of any script: a folder is called what its writer calls it."""
+    composed = unicodedata.normalize("NFC", name)
+    plain = "".join(each if each in "._-" or unicodedata.category(each)[0] in "LMN" else " " for each in composed)
+    dashed = re.sub(" +", "-", plain)
+    first = next((at for at, each in enumerate(dashed) if unicodedata.category(each)[0] in "LN"), len(dashed))
+    return dashed[first:][:200] or "task"

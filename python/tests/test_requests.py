@@ -40,6 +40,9 @@ class RequestTest(unittest.TestCase):
             max_attempts=3,
         )
         self.assertEqual((result.outcome, result.reward, result.verify_results[0].exit_code), ("completed", 1.0, 0))
+        self.assertEqual((result.exit_code, result.untrainable, result.files), (0, None, {}))
+        logs = (result.install_log_tail, result.proxy_log_tail, result.agent_log_tail)
+        self.assertEqual(logs, ("install", "gateway", "agent"))
         headers, body = self.server.made("POST", "/rollouts")[0]
         self.assertEqual(headers["authorization"], "Bearer secret")
         url = {"type": "url", "baseUrl": "http://127.0.0.1:9/v1", "model": "m"}

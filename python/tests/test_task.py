@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 import paddock
 from paddock import Task, TaskFile
+from paddock.task_folder import to_id
 
 HAS_YAML = importlib.util.find_spec("yaml") is not None
 JSON_IS_YAML = SimpleNamespace(safe_load=json.loads, YAMLError=ValueError)
@@ -54,6 +55,11 @@ class TaskTest(unittest.TestCase):
         self.assertEqual(Task.from_json(wire).to_json(), wire)
         with self.assertRaisesRegex(ValueError, "verfy"):
             Task.from_json({"id": "a", "instruction": "b", "verfy": []})
+
+    def test_a_folder_keeps_its_name_in_any_script(self) -> None:
+        names = ["my task!", "задача", "课题 二", "de\u0301ja\u0300-vu", "...", "हिन्दी"]
+        ids = ["my-task-", "задача", "课题-二", "déjà-vu", "task", "हिन्दी"]
+        self.assertEqual([to_id(name) for name in names], ids)
 
     def test_without_yaml_a_folder_says_what_to_install(self) -> None:
         with patch.dict(sys.modules, {"yaml": None}), self.assertRaisesRegex(ImportError, "pip install"):

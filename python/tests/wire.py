@@ -44,7 +44,8 @@ def result_json(rollout: Rollout) -> Json:
         **{"attempt": 1, "agent_exit_code": 0, "exit_code": 0, "wall_s": 1.5, "setup_results": []},
         "verify_results": [{"cmd": "true", "exit_code": 0, "stdout": "", "stderr": "", "duration_s": 0.1}],
         **{"test_exit_code": None, "verifier_stdout": "", "verifier_stderr": "", "proxy_turns": [], "files": {}},
-        **{"workdir_files": {}, "files_extra": [], "agent_log_tail": "", "proxy_log_tail": "", "install_log_tail": ""},
+        **{"workdir_files": {}, "files_extra": [], "untrainable": None},
+        **{"agent_log_tail": "agent", "proxy_log_tail": "gateway", "install_log_tail": "install"},
         "error": None if rollout.outcome else "the rollout is not finished: running, phase agent",
     }
 

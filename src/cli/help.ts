@@ -2,8 +2,10 @@ import { relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Command, HELP } from "./command.ts";
 
-/** Comes along, in a checkout as in the package. */
 const FIRST_TASK = fileURLToPath(new URL("../../examples/tasks/fizzbuzz", import.meta.url));
+
+/** A command that works as it is typed: its task comes along, in a checkout as in the package. */
+export const firstCommand = () => `paddock run ${relative(process.cwd(), FIRST_TASK)} --policy oracle`;
 
 /** The front page: every command in one line. */
 export function overview(commands: readonly Command[]): string {
@@ -15,7 +17,7 @@ Usage: paddock <command> [options]
 
 ${lines.join("\n")}
 
-Start with:  paddock run ${relative(process.cwd(), FIRST_TASK)} --policy oracle
+Start with:  ${firstCommand()}
 More:        paddock <command> --help
 `;
 }

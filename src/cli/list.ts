@@ -4,6 +4,7 @@ import { Outcome } from "../model/failure.ts";
 import { RolloutOrder, type RolloutRow, RolloutStatus } from "../model/rollout.ts";
 import type { RolloutFilter } from "../store/store.ts";
 import type { Arguments, Command, Option } from "./command.ts";
+import { firstCommand } from "./help.ts";
 import { modelNameOf } from "./model-name.ts";
 import { openHere, warnOn } from "./open-here.ts";
 import { printLine } from "./shell.ts";
@@ -66,7 +67,7 @@ export const list: Command = {
 		}
 		if (items.length === 0) {
 			const isAll = Object.values(filter).every((value) => value === undefined);
-			const make = "Make one: paddock run examples/tasks/fizzbuzz --policy oracle";
+			const make = `Make one: ${firstCommand()}`;
 			printLine(shell.stdout, isAll ? `No rollouts here. ${make}` : `No rollouts match.`);
 			return 0;
 		}

@@ -36,8 +36,8 @@ export async function loadTask(path: string): Promise<Task> {
 		...toLimits(yaml, folder),
 	});
 	if (task.success) return task.data;
-	const issue = task.error.issues[0]!;
-	throw new UsageError(`${file}: ${issue.path.join(".")}: ${issue.message}.`, "task_yaml_invalid");
+	const said = task.error.issues.map(({ path, message }) => `${file}: ${path.join(".")}: ${message}.`);
+	throw new UsageError(said.join("\n"), "task_yaml_invalid");
 }
 
 /** All parts, or everything that is wrong with any of them. */

@@ -50,7 +50,7 @@ export const TaskYaml = z.strictObject({
 	id: z
 		.string()
 		.max(200)
-		.regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, "must be letters, digits, dots, dashes and underscores")
+		.regex(/^[\p{L}\p{N}][\p{L}\p{M}\p{N}._-]*$/u, "must be letters, digits, dots, dashes and underscores")
 		.optional(),
 	instruction: z.string().min(1).optional(),
 	files: z.array(InlineFile).optional(),

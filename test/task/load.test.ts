@@ -307,9 +307,20 @@ test("what is wrong with its folders is said at once, too", async () => {
 	]);
 });
 
-test("a folder keeps its name in any script", async () => {
+test("every problem of a task that is too much is said, not the first alone", async () => {
+	const many = JSON.stringify(Array.from({ length: 20_000 }, () => "true"));
+	await using folder = await openFolder({ "task.yaml": `instruction: x\nsetup: ${many}\nverify: ${many}\n` });
+	const { message } = await refusal(loadTask(folder.path));
+	expect(message.split("\n")).toEqual([
+		expect.stringMatching(/task\.yaml: setup: /),
+		expect.stringMatching(/task\.yaml: verify: /),
+	]);
+});
+
+test("a folder keeps its name in any script, and an id may be written in any", async () => {
 	const yaml = { "задача/task.yaml": "instruction: x\n", "课题 二/task.yaml": "instruction: x\n" };
-	await using folder = await openFolder({ ...yaml, "déjà-vu/task.yaml": "instruction: x\n" });
+	const given = { "a/task.yaml": "instruction: x\nid: наблюдение-2.b\n" };
+	await using folder = await openFolder({ ...yaml, ...given, "déjà-vu/task.yaml": "instruction: x\n" });
 	const ids = (await loadTasks([folder.path])).map((task) => task.id);
-	expect(ids.sort()).toEqual(["déjà-vu", "задача", "课题-二"].sort());
+	expect(ids.sort()).toEqual(["déjà-vu", "задача", "课题-二", "наблюдение-2.b"].sort());
 });

@@ -8,6 +8,7 @@ import type { Task } from "../../model/task.ts";
 import { POLICY_NAMES } from "../../policy/names.ts";
 import { loadTasks } from "../../task/load.ts";
 import type { Arguments, Command } from "../command.ts";
+import { firstCommand } from "../help.ts";
 import { modelNameOf } from "../model-name.ts";
 import { warnOn } from "../open-here.ts";
 import { printLine, type Shell } from "../shell.ts";
@@ -98,10 +99,7 @@ interface Plan {
 /** Everything that can be wrong with the words given is found here, before anything is created. */
 async function readPlan(args: Arguments, shell: Shell): Promise<Plan> {
 	if (args.operands.length === 0) {
-		throw new UsageError(
-			"Which task? For example: paddock run examples/tasks/fizzbuzz --policy oracle",
-			"no_task",
-		);
+		throw new UsageError(`Which task? For example: ${firstCommand()}`, "no_task");
 	}
 	const config = loadConfig(shell.env, shell.directory);
 	const concurrency = args.whole("concurrency", { least: 1, most: 10_000 }) ?? config.concurrency;
