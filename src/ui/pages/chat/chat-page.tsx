@@ -59,7 +59,12 @@ export function ChatPage({ id }: { id: string }) {
 				<section aria-label="Transcript">
 					<Transcript answering={answering} entries={entries} isLive={chat.status !== "closed"} />
 					{isWorking && (
-						<p className="soft pulse">{chat.status === "queued" ? "waits for a worker …" : "works …"}</p>
+						<p className="soft">
+							<span className="pulse" aria-hidden>
+								◌
+							</span>{" "}
+							{chat.status === "queued" ? "waits for a worker …" : "works …"}
+						</p>
 					)}
 					{chat.status !== "closed" && (
 						<Acting>

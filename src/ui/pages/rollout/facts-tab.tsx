@@ -17,8 +17,8 @@ export function FactsTab({ rollout, story }: { rollout: Rollout; story: Story })
 		["mode", request.mode],
 		["driver", request.agent.driver],
 		["permission", String(request.agent.permission)],
-		["sampling", JSON.stringify(request.sampling)],
-		["labels", JSON.stringify(request.labels)],
+		["sampling", inWords(request.sampling)],
+		["labels", inWords(request.labels)],
 		[
 			"cost",
 			`${showCount(rollout.promptTokens)} + ${showCount(rollout.completionTokens)} tokens; Paddock knows no prices`,
@@ -49,6 +49,12 @@ export function FactsTab({ rollout, story }: { rollout: Rollout; story: Story })
 			</dl>
 		</div>
 	);
+}
+
+/** `seed 7, topK 40` */
+function inWords(values: object): string {
+	const said = Object.entries(values).filter(([, value]) => value !== undefined);
+	return said.length === 0 ? "–" : said.map(([name, value]) => `${name} ${value}`).join(", ");
 }
 
 function Fact({ name, value }: { name: string; value: string }) {
