@@ -16,8 +16,7 @@ import { stretchTimes, writeMixedGroup } from "./mixed-group.ts";
 /**
  * `npm run screenshots`: every page of the console, wide in light and dark, and narrow, into docs/screenshots. Some rollouts
  * are really run, two of them wait for a person while they are photographed; so that charts have something to show, a day of
- * rows that nobody ran is put beside them. SCREENSHOTS_HOME keeps what was run, SCREENSHOTS_ONLY=tokens,chat takes some,
- * SCREENSHOTS_PNG takes all looks without loss.
+ * rows that nobody ran is put beside them. SCREENSHOTS_HOME keeps what was run, SCREENSHOTS_ONLY=tokens,chat takes some.
  */
 const root = join(import.meta.dirname, "..", "..");
 const out = process.env.SCREENSHOTS_OUT ?? join(root, "docs", "screenshots");
@@ -241,31 +240,28 @@ async function scenesOf(
 	};
 }
 
-async function photograph(browser: Browser, base: string, scenes: Record<string, Scene>): Promise<void> {
-	const sizes = { wide: { width: 1280, height: 800 }, phone: { width: 390, height: 800 } };
-	const wanted = Object.entries(scenes).filter(([name]) => only?.includes(name) ?? true);
-	for (const colorScheme of ["light", "dark"] as const) {
-		for (const [size, viewport] of Object.entries(sizes)) {
-			if (size === "phone" && colorScheme === "dark" && !process.env.SCREENSHOTS_PNG) continue;
-			for (const [name, scene] of wanted) {
-				const context = await browser.newContext({ colorScheme, viewport, reducedMotion: "reduce" });
-				const page = await context.newPage();
-				await page.goto(base + scene.path);
-				await page.locator("h1").first().waitFor();
-				// Pages ask again and again while one looks: quiet means that the first answers are in.
-				await page.getByText(/^(Reading|Loading)/).waitFor({ state: "detached" });
-				await scene.act?.(page);
-				await page.evaluate("document.fonts.ready.then(() => null)");
-				await page.waitForTimeout(/tokens|break/.test(name) ? 1500 : 700);
-				await take(page, join(out, `${name}-${colorScheme}-${size}`));
-				await context.close();
-			}
-			say(`${colorScheme}, ${size}`);
-		}
-	}
-}
+const LOOKS = [
+	{ look: "light-wide", colorScheme: "light", viewport: { width: 1280, height: 800 } },
+	{ look: "dark-wide", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
+	{ look: "light-phone", colorScheme: "light", viewport: { width: 390, height: 800 } },
+] as const;
 
-function take(page: Page, path: string): Promise<unknown> {
-	if (process.env.SCREENSHOTS_PNG) return page.screenshot({ path: `${path}.png` });
-	return page.screenshot({ path: `${path}.jpg`, type: "jpeg", quality: 62 });
+async function photograph(browser: Browser, base: string, scenes: Record<string, Scene>): Promise<void> {
+	const wanted = Object.entries(scenes).filter(([name]) => only?.includes(name) ?? true);
+	for (const { look, colorScheme, viewport } of LOOKS) {
+		for (const [name, scene] of wanted) {
+			const context = await browser.newContext({ colorScheme, viewport, reducedMotion: "reduce" });
+			const page = await context.newPage();
+			await page.goto(base + scene.path);
+			await page.locator("h1").first().waitFor();
+			// Pages ask again and again while one looks: quiet means that the first answers are in.
+			await page.getByText(/^(Reading|Loading)/).waitFor({ state: "detached" });
+			await scene.act?.(page);
+			await page.evaluate("document.fonts.ready.then(() => null)");
+			await page.waitForTimeout(/tokens|break/.test(name) ? 1500 : 700);
+			await page.screenshot({ path: join(out, `${name}-${look}.jpg`), type: "jpeg", quality: 62 });
+			await context.close();
+		}
+		say(look);
+	}
 }
