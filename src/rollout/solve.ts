@@ -40,6 +40,7 @@ export async function solve(
 	const openOwn = (endpoint: Endpoint) =>
 		openTap(rollout, ready, endpoint, deps, record, halt, (call) => {
 			hasActed ||= call.purpose !== "title" && call.finishReason !== null;
+			if (hasActed) ready.box.suspect();
 			// A model that asks for no tool has nearly always finished: its agent ends some 50 ms later.
 			if (call.purpose === "main" && call.finishReason === "stop") onLastWord();
 		});
@@ -61,6 +62,7 @@ export async function solve(
 	using _hearing = conversation?.subscribe((event) => {
 		// Of calls that no gateway sees, the agent's answers tell.
 		if (planted && event.type === "message") hasActed ||= event.message.error === null;
+		if (hasActed) ready.box.suspect();
 	});
 	const end =
 		conversation === null

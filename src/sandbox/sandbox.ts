@@ -57,6 +57,8 @@ export interface PackOptions {
 	exclude?: readonly string[];
 	/** What cannot be packed is left out; otherwise it is an error. */
 	partly?: boolean;
+	/** What came before tar itself failed is enough. */
+	evenBroken?: boolean;
 }
 
 /**
@@ -101,6 +103,8 @@ export interface Sandbox extends AsyncDisposable {
 
 	/** Ends every process in the box but the box itself. */
 	killAll(): Promise<void>;
+	/** From now on whoever runs in the box may be what keeps it from answering: they are ended, if need be, and it is asked again. */
+	suspect(): void;
 	/**
 	 * Whether the box is gone by what ran in it: its memory used up to the last, its init made to crash. False while it is there, and
 	 * where somebody outside ended it or the backend cannot tell.

@@ -10,6 +10,8 @@ const clocks = { createS: 20, setupS: 20, agentS: 60, verifyS: 20, teardownS: 20
  */
 const ATTEMPTS: [what: string, script: string][] = [
 	["nests 3,000 folders", `perl -e 'for (1..3000) { mkdir "d"; chdir "d" }'`],
+	["nests 40,000 folders", `perl -e 'for (1..40000) { mkdir "d"; chdir "d" }'`],
+	["nests 4,200 folders with long names", `perl -e '$d = "d" x 250; for (1..4200) { mkdir $d; chdir $d }'`],
 	["leaves two large files that take no room", "truncate -s 900M one two"],
 	["leaves a large file outside of its workdir", "truncate -s 900M ../one; truncate -s 900M two"],
 	["fills the disk", "head -c 2G /dev/zero > full; true"],
@@ -49,10 +51,21 @@ test.each(WITHOUT_WORKDIR)("an agent that %s is verified without one", async (_,
 	expect(end).toMatchObject({ outcome: "completed", reward: 0.5, failure: null });
 });
 
+const CALLER =
+	'while (1) { socket(S, 1, 1 | 2048, 0); connect(S, pack_sockaddr_un("/run/box/ctl.sock")); close S }';
+
 test.each([
 	["kills everything it can", "kill -9 -1; true"],
 	["stops the first process of its box", "kill -STOP 1 2; kill -9 1 2; true"],
 	["forks without end", ":(){ :|:& };:; sleep 1"],
+	[
+		"calls the host without end",
+		`for i in 1 2 3 4; do (setsid perl -MSocket -e '${CALLER}' &); done; sleep 1`,
+	],
+	[
+		"wakes the first process without end",
+		`for i in 1 2 3 4; do (setsid perl -e 'while (1) { kill IO => 1 }' &); done; sleep 1`,
+	],
 ])("an agent that %s gets its verdict", async (_, script) => {
 	await using stage = await openStage(scriptAgent(`echo 42 > answer; (${script}); true`));
 	const end = await stage.play(task({ verify: ["grep -q 42 answer", "false"], clocks, box: { pids: 64 } }));

@@ -63,6 +63,19 @@ test("a box that is silent with memory left is lost, and not cleared before that
 	expect(existsSync(`/proc/${sleeper}`)).toBe(true);
 });
 
+test("a box whose silence may be the work of who is in it is cleared from outside, and answers again", async () => {
+	await using backend = await openLocalBackend({ answerTimeoutMs: 4_000 });
+	await using box = await openBox(backend);
+	const sleeper = await startSleeper(box);
+	const init = await firstProcessOf(box.id);
+	box.suspect();
+	process.kill(init, "SIGSTOP");
+	const answer = box.exec("echo alive");
+	await untilEnded(sleeper);
+	process.kill(init, "SIGCONT");
+	expect((await answer).stdout).toBe("alive\n");
+});
+
 test("killAll does not need the box's help to end what is in it", async () => {
 	await using backend = await openLocalBackend();
 	await using box = await openBox(backend);

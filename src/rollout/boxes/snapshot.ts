@@ -87,7 +87,8 @@ export async function transfer(
 	const pipe = new PassThrough({ highWaterMark: 1024 * 1024 });
 	const leftOut = (members: number) => say(`${members} things in the agent's workdir were not brought over`);
 	const admitted = Readable.from(admit(pipe, admission, leftOut), { objectMode: false });
-	const packed = from.pack(pipe, { paths: admission.paths, partly: true }).catch((error: Error) => {
+	const options = { paths: admission.paths, partly: true, evenBroken: true };
+	const packed = from.pack(pipe, options).catch((error: Error) => {
 		pipe.destroy(error);
 		throw error;
 	});

@@ -27,6 +27,12 @@ const TAR_BLOCKS = ["-b", "128"];
 /** tar went on to the end, but not everything could be packed or unpacked. */
 const SOME_FAILED = 2;
 
+/** Deeper than anybody can name; tar itself goes down until its stack is full. */
+const MAX_DEPTH = 255;
+/** $0: home; $1: how many paths follow; after them, tar with its options. */
+const LISTED = `cd "$0" && paths=("\${@:2:$1}") && shift $(($1 + 1)) &&
+	find "\${paths[@]}" -maxdepth ${MAX_DEPTH} -print0 2> /dev/null | "$@" --no-recursion --null --verbatim-files-from -cf - -T -`;
+
 /** Opens the box's doors, launches it, and waits until its init has said hello. On failure nothing is left. */
 export async function openBox(options: BoxOptions): Promise<Box> {
 	const control = new Control(options.answerTimeoutMs);
@@ -45,7 +51,6 @@ export async function openBox(options: BoxOptions): Promise<Box> {
 		undo.unshift(() => listeners.close());
 		const launched = await options.launch(doors);
 		undo.unshift(() => launched.kill());
-		control.makeRoom = async () => (await launched.makeRoom?.()) ?? false;
 		void launched.exited.then((words) => control.lose(died(words)));
 		const hello = await control.hello;
 		return new Box(options, control, launched, hello.ports, hello.hidden, listeners);
@@ -71,6 +76,7 @@ export class Box implements Sandbox {
 	readonly #control: Control;
 	readonly #launched: Launched;
 	#isBroken = false;
+	#isSuspected = false;
 
 	constructor(
 		options: BoxOptions,
@@ -88,6 +94,7 @@ export class Box implements Sandbox {
 		this.facts = { ...launched.facts, initHidden: hidden };
 		this.#control = control;
 		this.#launched = launched;
+		control.makeRoom = () => this.#makeRoom();
 		this.closed = launched.exited.then(async () => {
 			// Asked now: what the answer is read from goes with the box.
 			this.#isBroken = (await launched.hasBrokenItself?.()) ?? false;
@@ -136,25 +143,24 @@ export class Box implements Sandbox {
 	async pack(to: Writable, options: PackOptions = {}): Promise<void> {
 		const paths = (options.paths ?? ["."]).map((path) => relativeTo(this.home, path));
 		const excludes = (options.exclude ?? []).map((path) => `--exclude=${relativeTo(this.home, path)}`);
-		const argv = [
+		// A box can hold large files that take no room; they must not take any on their way either.
+		const tar = [
 			"tar",
 			"-C",
 			this.home,
 			...TAR_BLOCKS,
 			"--format=gnu",
-			// A box can hold large files that take no room; they must not take any on their way either.
 			"--sparse",
 			"--anchored",
 			...excludes,
-			"-cf",
-			"-",
-			"--",
-			...paths,
 		];
+		const argv = options.partly
+			? ["bash", "-c", LISTED, this.home, `${paths.length}`, ...paths, ...tar]
+			: [...tar, "-cf", "-", "--", ...paths];
 		try {
 			const { exitCode, stderr } = await this.exec(argv, { cwd: "/", stdoutTo: to });
-			if (exitCode !== 0 && exitCode !== 1 && !(options.partly && exitCode === SOME_FAILED))
-				throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
+			const isDone = exitCode === 0 || exitCode === 1 || (options.partly && exitCode === SOME_FAILED);
+			if (!isDone && !options.evenBroken) throw new RolloutError("sandbox", "pack_failed", lastLine(stderr));
 			to.end();
 		} catch (error) {
 			// Half an archive must not look like a whole one to whoever reads it.
@@ -190,6 +196,17 @@ export class Box implements Sandbox {
 		if (reply.killed === true) return;
 		const message = "not every process in the box could be ended";
 		throw new RolloutError("sandbox", "kill_failed", message, { retryable: true });
+	}
+
+	suspect(): void {
+		this.#isSuspected = true;
+	}
+
+	async #makeRoom(): Promise<boolean> {
+		if (await this.#launched.makeRoom?.()) return true;
+		if (!this.#isSuspected || this.#launched.clear === undefined) return false;
+		await this.#launched.clear();
+		return true;
 	}
 
 	async hasBrokenItself(): Promise<boolean> {

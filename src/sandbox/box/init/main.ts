@@ -61,11 +61,21 @@ function obey(order: Order): void {
 	else signalCommand(order.signal, order.name);
 }
 
-/** One connection, one operation. */
+/** Pause before the host is called again, whose doorstep others have crowded. */
+const CALL_AGAIN_MS = 20;
+
+/** One connection, one operation. Anybody in the box can call the host, and may do so without end: it is called until it answers. */
 function serve(nonce: string): void {
 	const connection = connect({ path: config.control });
+	let isThere = false;
 	connection.on("error", () => connection.destroy());
-	connection.on("connect", () => connection.write(`${JSON.stringify({ nonce })}\n`));
+	connection.on("close", () => {
+		if (!isThere) setTimeout(() => serve(nonce), CALL_AGAIN_MS);
+	});
+	connection.on("connect", () => {
+		isThere = true;
+		connection.write(`${JSON.stringify({ nonce })}\n`);
+	});
 	onRequest(connection, (request, rest) => {
 		perform(nonce, connection, request, rest).catch((error) => fail(connection, error));
 	});
