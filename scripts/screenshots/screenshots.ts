@@ -24,6 +24,11 @@ const only = process.env.SCREENSHOTS_ONLY?.split(",");
 const say = (text: string) => process.stderr.write(`${text}\n`);
 const policy = (name: string) => ({ type: "policy", policy: name }) as const;
 const example = (name: string) => loadTask(join(root, "examples", "tasks", name));
+const LOOKS = [
+	{ look: "light-wide", colorScheme: "light", viewport: { width: 1280, height: 800 } },
+	{ look: "dark-wide", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
+	{ look: "light-phone", colorScheme: "light", viewport: { width: 390, height: 800 } },
+] as const;
 const EXAMPLES = ["fix-failing-test", "csv-mean", "partial-score", "log-parser"];
 
 await using stack = new AsyncDisposableStack();
@@ -239,12 +244,6 @@ async function scenesOf(
 		},
 	};
 }
-
-const LOOKS = [
-	{ look: "light-wide", colorScheme: "light", viewport: { width: 1280, height: 800 } },
-	{ look: "dark-wide", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
-	{ look: "light-phone", colorScheme: "light", viewport: { width: 390, height: 800 } },
-] as const;
 
 async function photograph(browser: Browser, base: string, scenes: Record<string, Scene>): Promise<void> {
 	const wanted = Object.entries(scenes).filter(([name]) => only?.includes(name) ?? true);
