@@ -40,6 +40,21 @@ test("docs/README.md links every page", () => {
 	expect(linked.sort()).toEqual(pages.sort());
 });
 
+test("docs/live-scenarios.md has every scenario, and names only tests that exist", () => {
+	const page = read("docs/live-scenarios.md");
+	const files = new Map(
+		[...page.matchAll(/^\| (\S+) \| `(test\/\S+)` \|$/gm)].map(([, name, path]) => [name, path!]),
+	);
+	const named = [...page.matchAll(/([\w/-]+): “([^”]+)”/g)].map(([, name, title]) => ({
+		name,
+		title: title!,
+	}));
+	const missing = named.filter(({ name, title }) => !read(files.get(name)!).includes(title));
+	expect(missing).toEqual([]);
+	const numbers = [...page.matchAll(/^\| (\d+) \|/gm)].map(([, number]) => Number(number));
+	expect(numbers).toEqual(Array.from({ length: 73 }, (_, index) => index + 1));
+});
+
 const PAGES = [
 	...readdirSync(ROOT).filter((name) => name.endsWith(".md")),
 	...["docs", "examples", "docker"].flatMap((folder) => filesBelow(folder, /\.md$/)),
