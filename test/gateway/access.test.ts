@@ -46,6 +46,14 @@ test.each([
 	},
 );
 
+test("a box that is refused again and again does not fill the log, nor hide what another one does", async () => {
+	await using station = await openStation(stream(streams.vllm()));
+	for (let i = 0; i < 40; i += 1) await askThrough(station, "box_1", "nonsense");
+	await askThrough(station, "box_2", "nonsense");
+	expect(station.log.filter((line) => line.includes("box_1"))).toHaveLength(6);
+	expect(station.log.filter((line) => line.includes("box_2"))).toHaveLength(1);
+});
+
 test("a revoked key gets 401", async () => {
 	await using station = await openStation(stream(streams.vllm()));
 	const tap = station.open();

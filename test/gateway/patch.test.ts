@@ -164,6 +164,16 @@ test("tool_choice without tools is dropped, since engines refuse it", () => {
 	expect(patch().body.tool_choice).toBe("auto");
 });
 
+test("nothing in a call keeps an engine from tokens that are to be trained on", () => {
+	const forced = { type: "function", function: { name: "bash" } };
+	for (const tool_choice of ["required", forced]) {
+		const body = { ...CHAT, tool_choice, response_format: { type: "json_object" } };
+		expect(patch({ body }).patch).toMatchObject({ tool_choice: null, response_format: null });
+		expect(patch({ body, captures: false }).body).toMatchObject({ tool_choice, response_format: {} });
+	}
+	expect(patch().patch).not.toHaveProperty("tool_choice");
+});
+
 test("replayed thinking is said under both names for an engine that may read only one", () => {
 	const assistant = { role: "assistant", content: "ok", reasoning_content: "hmm" };
 	const body = { ...CHAT, messages: [{ role: "user", content: "x" }, assistant] };

@@ -24,6 +24,7 @@ import { originOf } from "./purpose.ts";
 import { Refusal } from "./refusal.ts";
 import { AgentReply } from "./reply.ts";
 import { RequestLedger } from "./request-ledger.ts";
+import type { SparingLog } from "./sparing-log.ts";
 
 export interface HandlerParts {
 	keys: KeyRing;
@@ -32,6 +33,7 @@ export interface HandlerParts {
 	dispatcher: Dispatcher;
 	limits: GatewayLimits;
 	log: GatewayLog;
+	complaints: SparingLog;
 	boxOf: (socket: Duplex) => string | null;
 }
 
@@ -128,7 +130,7 @@ export class Handler implements AsyncDisposable {
 
 	#refuse(request: IncomingMessage, response: ServerResponse, refusal: Refusal): void {
 		const { status, code, message } = refusal;
-		this.#parts.log.warn({ boxId: this.#parts.boxOf(request.socket), status, code }, "a request was refused");
+		this.#parts.complaints.warn(this.#parts.boxOf(request.socket), { status, code }, "a request was refused");
 		const protocol = protocolAt(pathOf(request)) ?? COMMON_PROTOCOL;
 		const body = protocol.toErrorBody({ status, type: ERROR_TYPES[status] ?? code, code, message });
 		// What is left of an unread body must not be taken for the next request.

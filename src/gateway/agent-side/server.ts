@@ -11,6 +11,7 @@ import { lookupOpen } from "../upstream/addresses.ts";
 import { ServedWeights } from "../weights.ts";
 import { Handler } from "./handler.ts";
 import { type KeyHolder, KeyRing } from "./keys.ts";
+import { SparingLog } from "./sparing-log.ts";
 
 export interface GatewayOptions {
 	log?: GatewayLog;
@@ -29,10 +30,12 @@ const MAX_TCP_CONNECTIONS = 4096;
 
 class HttpGateway implements Gateway {
 	readonly #limits: GatewayLimits;
-	readonly #log: GatewayLog;
+	readonly #complaints: SparingLog;
 	readonly #keys = new KeyRing();
 	readonly #taps = new Set<RolloutTap>();
 	readonly #connections = new Map<Duplex, string | null>();
+	/** How many of them each box has. */
+	readonly #counts = new Map<string | null, number>();
 	readonly #listeners: TcpServer[] = [];
 	readonly #dispatcher: Agent;
 	readonly #engines: EngineBook;
@@ -41,7 +44,7 @@ class HttpGateway implements Gateway {
 
 	constructor(limits: GatewayLimits, log: GatewayLog, weights: ServedWeights) {
 		this.#limits = limits;
-		this.#log = log;
+		this.#complaints = new SparingLog(log);
 		this.#dispatcher = new Agent({
 			connect: { timeout: limits.connectMs, lookup: lookupOpen },
 			keepAliveTimeout: 30_000,
@@ -57,6 +60,7 @@ class HttpGateway implements Gateway {
 			dispatcher: this.#dispatcher,
 			limits,
 			log,
+			complaints: this.#complaints,
 			boxOf: (socket) => this.#connections.get(socket) ?? null,
 		});
 		this.#server = createServer({ connectionsCheckingInterval: Math.min(2000, limits.clientHeadersMs) });
@@ -120,25 +124,31 @@ class HttpGateway implements Gateway {
 
 	/** Somebody does not speak HTTP, or too slowly. */
 	#turnAway(error: Error & { code?: string }, socket: Duplex): void {
-		this.#log.warn(
-			{ boxId: this.#connections.get(socket) ?? null, code: error.code },
-			"a connection was cut off",
-		);
+		const boxId = this.#connections.get(socket) ?? null;
+		this.#complaints.warn(boxId, { code: error.code }, "a connection was cut off");
 		if (!socket.writable) return;
 		const status = error.code === "ERR_HTTP_REQUEST_TIMEOUT" ? "408 Request Timeout" : "400 Bad Request";
 		socket.end(`HTTP/1.1 ${status}\r\nconnection: close\r\n\r\n`, () => socket.destroy());
 	}
 
 	#accept(connection: Duplex, boxId: string | null): void {
-		const siblings = [...this.#connections.values()].filter((other) => other === boxId).length;
+		const siblings = this.#counts.get(boxId) ?? 0;
 		if (boxId !== null && siblings >= this.#limits.maxConnectionsPerBox) {
-			this.#log.warn({ boxId }, "a box holds too many connections; the newest is refused");
+			this.#complaints.warn(boxId, {}, "a box holds too many connections; the newest is refused");
 			connection.destroy();
 			return;
 		}
 		this.#connections.set(connection, boxId);
-		connection.once("close", () => this.#connections.delete(connection));
+		this.#counts.set(boxId, siblings + 1);
+		connection.once("close", () => this.#forget(connection, boxId));
 		connection.on("error", () => connection.destroy());
 		this.#server.emit("connection", connection);
+	}
+
+	#forget(connection: Duplex, boxId: string | null): void {
+		this.#connections.delete(connection);
+		const left = (this.#counts.get(boxId) ?? 1) - 1;
+		if (left > 0) this.#counts.set(boxId, left);
+		else this.#counts.delete(boxId);
 	}
 }

@@ -3,6 +3,9 @@ import type { PatchInput } from "../patch.ts";
 import type { RequestDraft } from "../request-draft.ts";
 import { isObject, type JsonObject, toArray } from "./protocol.ts";
 
+/** The model may call a tool, or may not; it is not made to. */
+const FREE_CHOICES: ReadonlySet<unknown> = new Set(["auto", "none", undefined]);
+
 /** What an engine is told over chat completions so that it hands out tokens, and takes what the agent wrote. */
 export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams: boolean): void {
 	const dialect = DIALECTS[input.dialect];
@@ -16,6 +19,9 @@ export function patchChat(draft: RequestDraft, input: PatchInput, engineStreams:
 	if (input.captures && dialect.logprobs) {
 		draft.set("logprobs", true);
 		draft.set("top_logprobs", input.sampling.topLogprobs);
+		// What keeps the engine from some tokens makes all of a rollout untrainable, and one call of the agent's own would be enough.
+		draft.remove("response_format");
+		if (!FREE_CHOICES.has(input.body.tool_choice)) draft.remove("tool_choice");
 	}
 	if (draft.body.logprobs !== true) draft.remove("top_logprobs");
 	if (input.captures) for (const [field, value] of Object.entries(dialect.flags)) draft.set(field, value);
