@@ -9,6 +9,7 @@ import { openHere, warnOn } from "./open-here.ts";
 import { stayAlive, untilInterrupt } from "./run/interrupt.ts";
 import { readKey, toBaseUrl } from "./run/model-options.ts";
 import { printLine, type Shell } from "./shell.ts";
+import { widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const MOST = Number.MAX_SAFE_INTEGER;
@@ -38,7 +39,7 @@ const list: Command = {
 		if (args.has("json")) for (const agent of agents) printLine(shell.stdout, JSON.stringify(agent));
 		else if (agents.length === 0)
 			printLine(shell.stdout, "No agents here. Add one: paddock agent add --help");
-		else for (const line of tableOf(agents)) printLine(shell.stdout, line);
+		else for (const line of tableOf(agents, widthFor(shell.stdout))) printLine(shell.stdout, line);
 		return 0;
 	},
 };
@@ -273,7 +274,7 @@ function toBudget(args: Arguments): KeptBudget {
 	};
 }
 
-function tableOf(agents: readonly KeptAgent[]): string[] {
+function tableOf(agents: readonly KeptAgent[], width: number): string[] {
 	const titles = ["name", "models", "by way of", "calls", "tokens", "limit", "state", "at"];
 	return layOut(
 		titles.map((title) => ({ title })),
@@ -283,6 +284,7 @@ function tableOf(agents: readonly KeptAgent[]): string[] {
 			String(agent.budget.maxTotalTokens ?? "none"),
 			...[stateOf(agent), [agent.baseUrl ?? "-", ...(agent.host === null ? [] : [agent.host])].join(" on ")],
 		]),
+		width,
 	);
 }
 

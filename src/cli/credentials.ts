@@ -8,6 +8,7 @@ import { onlyLabel, openStore, saySo } from "./credential-store.ts";
 import { toBaseUrl } from "./run/model-options.ts";
 import { printLine, type Shell } from "./shell.ts";
 import { showTime } from "./terminal/figures.ts";
+import { widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const POOL_OPTION = {
@@ -28,7 +29,7 @@ const list: Command = {
 		if (args.has("json")) for (const each of credentials) printLine(shell.stdout, JSON.stringify(each));
 		else if (credentials.length === 0)
 			printLine(shell.stdout, "No credentials here. Add one: paddock credentials add --help");
-		else for (const line of tableOf(credentials)) printLine(shell.stdout, line);
+		else for (const line of tableOf(credentials, widthFor(shell.stdout))) printLine(shell.stdout, line);
 		return 0;
 	},
 };
@@ -213,7 +214,7 @@ function unknown(label: string): UsageError {
 	);
 }
 
-function tableOf(credentials: readonly Credential[]): string[] {
+function tableOf(credentials: readonly Credential[], width: number): string[] {
 	const titles = ["label", "kind", "pool", "endpoint", "model", "state", "in use", "last used"];
 	return layOut(
 		titles.map((title) => ({ title })),
@@ -223,6 +224,7 @@ function tableOf(credentials: readonly Credential[]): string[] {
 			`${holders.length} of ${capacity}`,
 			lastUsedAt === null ? "never" : showTime(lastUsedAt),
 		]),
+		width,
 	);
 }
 

@@ -7,6 +7,7 @@ import type { Arguments, Command } from "./command.ts";
 import { openStore } from "./credential-store.ts";
 import { onInterrupt } from "./run/interrupt.ts";
 import { printLine, type Shell } from "./shell.ts";
+import { widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const WRAP_OPTION = {
@@ -62,7 +63,7 @@ const list: Command = {
 		await using paddock = await openStore(shell);
 		const hosts = await paddock.hosts();
 		if (args.has("json")) for (const host of hosts) printLine(shell.stdout, JSON.stringify(host));
-		else for (const line of tableOf(hosts)) printLine(shell.stdout, line);
+		else for (const line of tableOf(hosts, widthFor(shell.stdout))) printLine(shell.stdout, line);
 		return 0;
 	},
 };
@@ -180,7 +181,7 @@ function onlyName(args: Arguments): string {
 	throw new UsageError("Which machine? Name one: see paddock host list.", "bad_option");
 }
 
-function tableOf(hosts: readonly Host[]): string[] {
+function tableOf(hosts: readonly Host[], width: number): string[] {
 	const titles = ["name", "address", "agent"];
 	return layOut(
 		titles.map((title) => ({ title })),
@@ -192,6 +193,7 @@ function tableOf(hosts: readonly Host[]): string[] {
 				agent?.version ?? "brought by the first box",
 			]),
 		],
+		width,
 	);
 }
 

@@ -4,6 +4,7 @@ import { loadTasks } from "../task/load.ts";
 import type { Command } from "./command.ts";
 import { untilInterrupt } from "./run/interrupt.ts";
 import { printLine } from "./shell.ts";
+import { widthFor } from "./terminal/style.ts";
 import { layOut } from "./terminal/table.ts";
 
 const KEY = "paddock";
@@ -25,9 +26,8 @@ export const policy: Command = {
 		const [name, path, ...rest] = args.operands;
 		if (name === undefined) {
 			const rows = Object.entries(POLICIES);
-			for (const line of layOut([{ title: "policy" }, { title: "what it does" }], rows)) {
-				printLine(shell.stdout, line);
-			}
+			const columns = [{ title: "policy" }, { title: "what it does" }];
+			for (const line of layOut(columns, rows, widthFor(shell.stdout))) printLine(shell.stdout, line);
 			return 0;
 		}
 		requirePolicy(name);

@@ -108,6 +108,27 @@ test("several rollouts of a task are summed up as mean and pass@k; failures are 
 	expect(summariseTasks([row("1", "easy", 1), row("3", "hard", 0)], 80)).toEqual([]);
 });
 
+test("a rollout is found by the beginning of its id, however many came after it", async () => {
+	const [first] = await submit("noop", 1);
+	await submit("noop", 1_100);
+	expect((await ask("show", first!.slice(0, -1), "--json")).out).toContain(first);
+	expect((await ask("show", "ro_", "--json")).err).toContain('"ro_" could be 1101 rollouts');
+});
+
+test("every table is broken between columns in a narrow terminal", async () => {
+	const env = { PADDOCK_HOME: join(place.home, "data") };
+	const key = ["credentials", "add", "team", "--base-url", "http://127.0.0.1:9/v1", "--model", "small"];
+	expect(await main(key, new RecordedShell({ env, input: "sk-12345678" }))).toBe(0);
+	const agent = ["agent", "add", "aide", "--base-url", "http://127.0.0.1:9/v1", "--model", "small"];
+	expect((await ask(...agent)).code).toBe(0);
+	for (const command of ["agent list", "credentials list", "host list", "policy"]) {
+		const shell = new RecordedShell({ env });
+		Object.assign(shell.stdout, { isTTY: true, columns: 30 });
+		expect(await main(command.split(" "), shell)).toBe(0);
+		expect(shell.stdout.text, command).toMatch(/^\w+.*\n {4}\w/);
+	}
+});
+
 test("in a narrow terminal a row takes several lines, and nothing of it is torn or cut", () => {
 	const columns = [{ title: "task" }, { title: "reward", align: "right" as const }, { title: "rollout" }];
 	const rows = [

@@ -1,7 +1,10 @@
 import { describe, expect, test } from "vitest";
 import { UsageError } from "../../src/errors.ts";
+import { unknownResult } from "../../src/export/result.ts";
+import type { RolloutResult } from "../../src/model/result.ts";
 import { RolloutArguments, readArguments } from "../../src/tools/arguments.ts";
 import { toRolloutRequest } from "../../src/tools/request.ts";
+import { onlyParts } from "../../src/tools/result.ts";
 
 const env = { OPENAI_API_KEY: "server-secret", VLLM_URL: "http://gpu:8000" };
 const surroundings = { env, sandbox: "local", door: "mcp" } as const;
@@ -289,3 +292,24 @@ function usageErrorOf(run: () => unknown): UsageError {
 	}
 	throw new Error("nothing was thrown");
 }
+
+test("include keeps the parts it names, and the verdict in any case", () => {
+	const turn = { turn: 0 } as unknown as RolloutResult["proxy_turns"][number];
+	const command = { cmd: "true", exit_code: 0, stdout: "", stderr: "", duration_s: 0 };
+	const whole: RolloutResult = {
+		...unknownResult("ro_1"),
+		...{ reward: 1, outcome: "completed", proxy_turns: [turn] },
+		...{ files: { a: "b" }, workdir_files: { a: "b" }, setup_results: [command], verify_results: [command] },
+		...{ verifier_stdout: "o", verifier_stderr: "e" },
+		...{ agent_log_tail: "a", proxy_log_tail: "p", install_log_tail: "i" },
+	};
+	const bare = onlyParts(whole, []);
+	expect(bare).toEqual({ ...unknownResult("ro_1"), reward: 1, outcome: "completed" });
+	expect(onlyParts(whole, null)).toEqual(whole);
+	expect(onlyParts(whole, ["turns", "files", "commands", "logs"])).toEqual(whole);
+	expect(onlyParts(whole, ["turns"])).toEqual({ ...bare, proxy_turns: [turn] });
+	const files = { files: { a: "b" }, workdir_files: { a: "b" } };
+	expect(onlyParts(whole, ["files"])).toEqual({ ...bare, ...files });
+	expect(onlyParts(whole, ["commands"])).toMatchObject({ setup_results: [command], agent_log_tail: "" });
+	expect(onlyParts(whole, ["logs"])).toMatchObject({ setup_results: [], install_log_tail: "i" });
+});

@@ -47,16 +47,27 @@ export const show: Command = {
 /** `last` is the newest; a unique beginning of an id will do. */
 export async function findRollout(paddock: Paddock, asked: string): Promise<string> {
 	if (asked !== "last" && (await paddock.row(asked)) !== null) return asked;
-	const { items } = await paddock.list({}, { limit: 1000 });
-	if (asked === "last" && items[0] !== undefined) return items[0].id;
-	const matching = items.filter((rollout) => rollout.id.startsWith(asked));
-	if (matching.length === 1) return matching[0]!.id;
+	const matching: string[] = [];
+	for await (const id of newestFirst(paddock)) {
+		if (asked === "last") return id;
+		if (id.startsWith(asked)) matching.push(id);
+	}
+	if (matching.length === 1) return matching[0]!;
 	throw new UsageError(
 		matching.length > 1
 			? `"${asked}" could be ${matching.length} rollouts; give more of the id.`
 			: `There is no rollout "${asked}"; "paddock list" shows those there are.`,
 		"unknown_rollout",
 	);
+}
+
+async function* newestFirst(paddock: Paddock): AsyncGenerator<string> {
+	for (let cursor: string | undefined; ; ) {
+		const { items, next } = await paddock.list({}, { limit: 1000, cursor });
+		for (const { id } of items) yield id;
+		if (next === null) return;
+		cursor = next;
+	}
 }
 
 async function readParts(paddock: Paddock, id: string, full: boolean): Promise<Part[]> {
