@@ -19,12 +19,8 @@ describe("the real agent cannot get rid of its verdict", () => {
 		expect(result).toMatchObject({ outcome: "completed", reward: 0.5, failure: null });
 	});
 
-	test("by asking the model for nonsense in its own name", async () => {
-		const key =
-			"$(cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n' | grep -o 'pdk-[A-Za-z0-9_-]*' | head -1)";
-		const body = `'{"model":"model","messages":[{"role":"nobody"}],"temperature":"hot"}'`;
-		const ask = `curl -sS http://127.0.0.1:7000/v1/chat/completions -H "authorization: Bearer ${key}" -H 'content-type: application/json' -d ${body}`;
-		await using model = await openScriptedModel([bash(`echo 42 > answer; ${ask}`), say("done")]);
+	test("by words in its conversation that the model's server refuses", async () => {
+		await using model = await openScriptedModel([bash("echo 42 > answer; echo nobody"), say("done")]);
 		await using strict = await openStrict(model.endpoint.baseUrl);
 		const endpoint = { ...model.endpoint, baseUrl: strict.baseUrl };
 		const result = await station.run({ task: task({ verify }), endpoint, maxAttempts: 1 });
@@ -33,7 +29,7 @@ describe("the real agent cannot get rid of its verdict", () => {
 	});
 });
 
-/** The same model behind a server that refuses roles it does not know. */
+/** The same model behind a server that refuses to hear of nobody. */
 async function openStrict(upstream: string) {
 	let refused = 0;
 	const server = createServer(async (request, response) => {
@@ -42,7 +38,7 @@ async function openStrict(upstream: string) {
 		const body = Buffer.concat(chunks);
 		if (body.includes("nobody")) {
 			refused += 1;
-			response.writeHead(400, { "content-type": "application/json" }).end('{"error":{"message":"bad role"}}');
+			response.writeHead(400, { "content-type": "application/json" }).end('{"error":{"message":"nobody"}}');
 			return;
 		}
 		const { authorization = "", "content-type": type = "application/json" } = request.headers;
