@@ -1,16 +1,10 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
-import {
-	type MouseEvent,
-	type RefObject,
-	useEffect,
-	useLayoutEffect,
-	useMemo,
-	useRef,
-	useState,
-} from "react";
+import { type MouseEvent, useEffect, useMemo, useRef, useState } from "react";
 import { showCall } from "../data/figures.ts";
 import { makeVisible } from "../data/hostile.ts";
-import { LEVELS, MASKED, type Token, type TokenLine, toLines } from "../data/tokens.ts";
+import { LEVELS, type Token, toLines } from "../data/tokens.ts";
+import { useCharacters } from "./characters.ts";
+import { Minimap } from "./minimap.tsx";
 
 const LINE_PX = 20;
 
@@ -152,70 +146,6 @@ export function TokenText({ tokens, call, prompts, onPrompts }: TokenTextProps) 
 				<Minimap lines={lines} onChoose={(line) => rows.scrollToIndex(line, { align: "center" })} />
 			</div>
 		</div>
-	);
-}
-
-const LEAST_CHARACTERS = 24;
-
-/** How many characters a line has room for. */
-function useCharacters(place: RefObject<HTMLDivElement | null>): number | undefined {
-	const [characters, setCharacters] = useState<number>();
-	useLayoutEffect(() => {
-		const element = place.current;
-		if (element === null) return;
-		const measure = () => {
-			const probe = document.createElement("span");
-			probe.className = "tokens unseen";
-			probe.style.whiteSpace = "pre";
-			probe.textContent = "0".repeat(100);
-			element.append(probe);
-			const widthPx = probe.getBoundingClientRect().width / 100;
-			probe.remove();
-			setCharacters(Math.max(LEAST_CHARACTERS, Math.floor((element.clientWidth - 18) / widthPx)));
-		};
-		const observer = new ResizeObserver(measure);
-		observer.observe(element);
-		measure();
-		return () => observer.disconnect();
-	}, [place]);
-	return characters;
-}
-
-/** The whole branch at a glance: where it was surprised. */
-function Minimap({ lines, onChoose }: { lines: readonly TokenLine[]; onChoose: (line: number) => void }) {
-	const canvas = useRef<HTMLCanvasElement>(null);
-	useEffect(() => {
-		const element = canvas.current;
-		const context = element?.getContext("2d");
-		if (!element || !context) return;
-		const colours = [1, 2, 3, 4].map((level) => {
-			element.style.color = `var(--level-${level})`;
-			return getComputedStyle(element).color;
-		});
-		context.clearRect(0, 0, element.width, element.height);
-		for (let y = 0; y < element.height; y += 1) {
-			const from = Math.floor((y / element.height) * lines.length);
-			const to = Math.max(from + 1, Math.floor(((y + 1) / element.height) * lines.length));
-			let level = 0;
-			for (const line of lines.slice(from, to))
-				for (const run of line.runs) if (run.level !== MASKED) level = Math.max(level, run.level);
-			if (level === 0) continue;
-			context.fillStyle = colours[level - 1]!;
-			context.fillRect(0, y, element.width, 1);
-		}
-	}, [lines]);
-	return (
-		<canvas
-			ref={canvas}
-			className="minimap"
-			width={16}
-			height={600}
-			aria-hidden
-			onClick={(event) => {
-				const box = event.currentTarget.getBoundingClientRect();
-				onChoose(Math.floor(((event.clientY - box.top) / box.height) * lines.length));
-			}}
-		/>
 	);
 }
 
