@@ -41,11 +41,16 @@ export function EventsTab({ events }: { events: readonly LogEvent[] }) {
 							<span className="soft">
 								{seq} +{showSeconds((at - startAt) / 1000)}
 							</span>{" "}
-							{type} <span className="soft">{oneLine(JSON.stringify(rest), 200)}</span>
+							{type} <span className="soft">{oneLine(JSON.stringify(rest, withoutId), 200)}</span>
 						</div>
 					);
 				})}
 			</div>
 		</div>
 	);
+}
+
+/** Whose log it is stands at the top of the page. */
+function withoutId(name: string, value: unknown): unknown {
+	return name === "rolloutId" || name === "conversationId" ? undefined : value;
 }
