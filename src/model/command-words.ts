@@ -25,7 +25,7 @@ export function commandWords(task: Task): Set<string> {
 }
 
 /** What checks are run with by `-m`. Any other module may be what the agent is to write. */
-const RUNNERS = new Set(
+const CHECKERS = new Set(
 	"bandit behave black build coverage flake8 isort mypy nbconvert nose nose2 pip pycodestyle pyflakes pylint pyright pytest robot ruff tox".split(
 		" ",
 	),
@@ -38,7 +38,7 @@ export function pythonModules(task: Task): Map<string, string> {
 	]);
 	const own = new Set(task.tests.flatMap(({ path }) => path.replace(/\.py$/, "").split("/")));
 	const given = [...task.setup, ...task.files.map(({ path }) => path)].join("\n");
-	const isOwn = (name: string) => own.has(name) || (RUNNERS.has(name) && !given.includes(name));
+	const isOwn = (name: string) => own.has(name) || (CHECKERS.has(name) && !given.includes(name));
 	return new Map(found.filter((match) => isOwn(match[2]!)).map((match) => [match[2]!, match[1]!]));
 }
 

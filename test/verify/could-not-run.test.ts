@@ -94,7 +94,7 @@ test.each([
 		"a program the agent should have put elsewhere",
 		{ verify: ["greet 3"], instruction: "Install greet.", artifacts: ["/home/user/.local/bin"] },
 	],
-	["a test runner that lay in the workdir", { verify: ["python3 -m robot"], setup: ["unzip robot.whl"] }],
+	["a test program that lay in the workdir", { verify: ["python3 -m robot"], setup: ["unzip robot.whl"] }],
 	["a module of the agent's that a hidden test imports", { verify: CHECK, tests: python("import answer\n") }],
 	[
 		"a library that setup brought, and the agent removed",
