@@ -1,6 +1,7 @@
 /**
  * Shows live bars on the terminal it is started in and does what it is told on stdin: `start <id>`, `call <id>`,
- * `end <id>`, `say <text>`, `close`. Its argument says how often the clocks move, in milliseconds.
+ * `verify <id>`, `teardown <id>`, `end <id>`, `say <text>`, `close`. Its argument says how often the clocks move, in
+ * milliseconds.
  */
 import { createInterface } from "node:readline";
 import { processShell } from "../../src/cli/shell.ts";
@@ -24,6 +25,11 @@ const EVENTS: Record<string, EventBody[]> = {
 		{ type: "phase-start", phase: "agent" },
 	],
 	call: [CALL],
+	verify: [
+		{ type: "phase-start", phase: "verify" },
+		{ type: "verify-start", step: 2, of: 3, cmd: "npm test" },
+	],
+	teardown: [{ type: "phase-start", phase: "collect" }, { type: "teardown-start" }],
 	end: [{ type: "rollout-end", outcome: "completed", reward: 1, failure: null, attempt: 1 }],
 };
 

@@ -26,6 +26,14 @@ test("bars show what runs, a total, and let finished rollouts scroll away; the c
 		expect.stringMatching(/0\/3 done · 2 running · 1 waiting · 1 call · 1,200 \+ 34 tokens/),
 	]);
 
+	terminal.type("verify alpha");
+	terminal.type("teardown beta");
+	await screen(terminal).toEqual([
+		expect.stringMatching(/^ {2}alpha {2}▰▰▰▰▱ {2}verify .* s {2}2\/3: npm test$/),
+		expect.stringMatching(/^ {2}beta {3}▰▰▰▰▰ {2}collect .* s {2}closing its boxes$/),
+		expect.stringMatching(/0\/3 done · 2 running/),
+	]);
+
 	terminal.type("end alpha");
 	terminal.type("say something to know");
 	await screen(terminal).toEqual([

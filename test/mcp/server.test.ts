@@ -77,6 +77,49 @@ test("run_rollout reports growing progress and answers structured and as text", 
 	expect(progress.map((report) => report.message).join("\n")).toContain("agent, 1 model call, 5 tokens");
 });
 
+test("each command of setup and verify, and the teardown, is told when it begins: as progress, and to who follows", async ({
+	client,
+	doors,
+}) => {
+	const messages: string[] = [];
+	const given = { ...task, setup: ["npm ci", "npm run \\\n  build"], verify: ["npm test"] };
+	const result = (await client.callTool({ name: "run_rollout", arguments: given }, undefined, {
+		onprogress: ({ message }) => messages.push(message ?? ""),
+	})) as CallToolResult;
+	const spent = "2 setup commands, 1 model call, 5 tokens";
+	expect(messages).toEqual([
+		"queued",
+		"setup",
+		"setup 1/2: npm ci",
+		"setup 1/2: npm ci, 1 setup command",
+		"setup 2/2: npm run \\ build, 1 setup command",
+		"setup 2/2: npm run \\ build, 2 setup commands",
+		"agent, 2 setup commands",
+		`agent, ${spent}`,
+		`verify, ${spent}`,
+		`verify 1/1: npm test, ${spent}`,
+		`verify 1/1: npm test, ${spent}, 1 verify command`,
+		`teardown, ${spent}, 1 verify command`,
+		`completed, ${spent}, 1 verify command`,
+	]);
+
+	const { rollout_id } = result.structuredContent as { rollout_id: string };
+	const followed = await fetch(`${doors.url}/api/v1/rollouts/${rollout_id}/events?format=sse`);
+	const lines = (await followed.text()).split("\n").filter((line) => line.startsWith("data: "));
+	const begun = lines.map((line) => JSON.parse(line.slice(6))).filter(({ type }) => type.endsWith("-start"));
+	expect(begun).toMatchObject([
+		{ type: "rollout-start" },
+		{ type: "phase-start", phase: "setup" },
+		{ type: "setup-start", step: 1, of: 2, cmd: "npm ci" },
+		{ type: "setup-start", step: 2, of: 2, cmd: given.setup[1] },
+		{ type: "phase-start", phase: "agent" },
+		{ type: "session-start" },
+		{ type: "phase-start", phase: "verify" },
+		{ type: "verify-start", step: 1, of: 1, cmd: "npm test" },
+		{ type: "teardown-start" },
+	]);
+});
+
 test("a stored credential is an endpoint for tools, too; one that is not there is refused in words", async ({
 	client,
 	paddock,

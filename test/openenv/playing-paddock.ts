@@ -1,6 +1,7 @@
 import type { Config } from "../../src/config.ts";
 import { openMachine } from "../../src/machine.ts";
 import type { ModelCall } from "../../src/model/call.ts";
+import type { EventBody } from "../../src/model/event.ts";
 import type { Rollout } from "../../src/model/rollout.ts";
 import type { Store } from "../../src/store/store.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
@@ -12,7 +13,8 @@ export interface PlayingPaddock extends IdlePaddock {
 
 /**
  * The real Paddock with its real queue, whose machine plays rollouts instead of running them: one whose instruction
- * says "hang" works until it is aborted, any other makes one model call and earns a reward of 1.
+ * says "hang" works until it is aborted, any other makes one model call and earns a reward of 1. What a real one would
+ * log of its commands is logged.
  */
 export async function openPlayingPaddock(overrides: Partial<Config> = {}): Promise<PlayingPaddock> {
 	const working = Promise.withResolvers<string>();
@@ -47,20 +49,35 @@ async function play(store: Store, id: string, onWork: (id: string) => void): Pro
 	const rollout = await store.begin(id, "player");
 	if (rollout === null) return;
 	const { attempt } = rollout;
+	const { instruction, setup, verify } = rollout.request.task;
 	await store.append(id, attempt, [
+		...commands("setup", setup),
 		{ type: "phase-start", phase: "agent" },
 		{ type: "session-start", sessionId: `ses_${id}` },
 		{ type: "call-end", call: CALL_SUMMARY },
 	]);
 	await store.patch(id, attempt, { calls: 1, sessionId: `ses_${id}` });
 	onWork(id);
-	if (rollout.request.task.instruction.includes("hang")) {
+	if (instruction.includes("hang")) {
 		await abortRequested(store, id);
 		await store.finish(id, attempt, { outcome: "aborted", reward: null, failure: null, summary: null });
 		return;
 	}
-	await store.append(id, attempt, [{ type: "reward", reward: 1 }]);
+	await store.append(id, attempt, [
+		...commands("verify", verify),
+		{ type: "reward", reward: 1 },
+		{ type: "teardown-start" },
+	]);
 	await store.finish(id, attempt, { outcome: "completed", reward: 1, failure: null, summary: null });
+}
+
+function commands(phase: "setup" | "verify", given: readonly string[]): EventBody[] {
+	const said = { exitCode: 0, stdout: "", stderr: "", durationS: 0 };
+	const told = given.flatMap((cmd, index): EventBody[] => [
+		{ type: `${phase}-start`, step: index + 1, of: given.length, cmd },
+		{ type: `${phase}-end`, result: { cmd, ...said } },
+	]);
+	return [{ type: "phase-start", phase }, ...told];
 }
 
 const CALL_SUMMARY = {
