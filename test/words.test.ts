@@ -26,6 +26,9 @@ const LOST: Record<string, readonly string[]> = {
 	runner: [],
 	executor: [],
 	frontend: [],
+	judgement: [],
+	gatekeeper: [],
+	keystore: [],
 	// No name for a file or a thing
 	helper: [],
 	manager: [],

@@ -1,5 +1,5 @@
 import { isOutage, messageOf, RolloutError } from "../errors.ts";
-import type { Credential, CredentialState } from "../model/credential.ts";
+import type { Credential, CredentialState, Finding } from "../model/credential.ts";
 import { untilTimeout } from "../model/duration.ts";
 import type { Endpoint } from "../model/endpoint.ts";
 import type { Credentials, Hold } from "../store/credentials.ts";
@@ -26,13 +26,6 @@ export interface Verifying {
 	probe(endpoint: Pick<Endpoint, "baseUrl" | "model" | "apiKey">, signal: AbortSignal): Promise<ProbeEnd>;
 }
 
-interface Verdict {
-	state: CredentialState;
-	reason: string | null;
-	/** The provider may have refused it; when it does so again and again, it has. */
-	isDoubtful?: boolean;
-}
-
 /**
  * Asks the provider whether the credential is good, under a hold of its own. Tokens that have to be refreshed for that are
  * stored before they are tried, so nothing is lost whatever the answer. Throws a UsageError when it is in use, or not there.
@@ -50,14 +43,14 @@ async function judge(parts: Verifying, label: string, limitMs: number): Promise<
 	const { credentials } = parts;
 	await using held = await holdCredential(credentials, label, "verify", { evenDead: true });
 	const signal = untilTimeout(limitMs, held.lost);
-	let verdict = await decide(parts, held, signal);
+	let finding = await decide(parts, held, signal);
 	// What was put aside may be the only login that lives: nothing is lost when it takes a dead one's place.
-	while (verdict.state === "dead") {
+	while (finding.state === "dead") {
 		const promoted = await credentials.promote(held.hold);
 		if (promoted === null) break;
-		verdict = await decide(parts, borrowed(held, promoted), signal);
+		finding = await decide(parts, borrowed(held, promoted), signal);
 	}
-	await credentials.judge(held.hold, { isDoubtful: false, ...verdict });
+	await credentials.judge(held.hold, finding);
 }
 
 /** The same hold for those who give back what they were given; its owner gives it up. */
@@ -65,18 +58,18 @@ function borrowed({ ttlMs, lost }: HeldCredential, hold: Hold): HeldCredential {
 	return { hold, ttlMs, lost, [Symbol.asyncDispose]: async () => {} };
 }
 
-async function decide(parts: Verifying, held: HeldCredential, signal: AbortSignal): Promise<Verdict> {
+async function decide(parts: Verifying, held: HeldCredential, signal: AbortSignal): Promise<Finding> {
 	const { credential, secret } = held.hold;
 	if (credential.planted !== null)
-		return toVerdict(await parts.probeLogin(borrowed(held, held.hold), signal));
-	if (credential.endpoint === null) return { state: "unknown", reason: "no endpoint is known for it" };
+		return toFinding(await parts.probeLogin(borrowed(held, held.hold), signal));
+	if (credential.endpoint === null) return found("unknown", "no endpoint is known for it");
 	await using tokens =
 		credential.login === null ? null : new LoginTokens(parts.credentials, held, parts.refresher);
 	try {
 		const first = await ask(parts, credential, (await tokens?.fresh()) ?? secret, signal);
 		if (first.end.type !== "refused" || first.end.status !== 401 || tokens === null)
-			return toVerdict(first.end);
-		return toVerdict((await ask(parts, credential, await tokens.fresh(first.key), signal)).end);
+			return toFinding(first.end);
+		return toFinding((await ask(parts, credential, await tokens.fresh(first.key), signal)).end);
 	} catch (error) {
 		return toTrouble(error, signal);
 	}
@@ -92,26 +85,31 @@ async function ask(
 	return { key, end: await probe({ baseUrl, model, apiKey: key }, signal) };
 }
 
-function toVerdict(end: ProbeEnd): Verdict {
+function toFinding(end: ProbeEnd): Finding {
 	switch (end.type) {
 		case "answered":
-			return { state: "alive", reason: null };
+			return found("alive", null);
 		case "limited":
-			return { state: "limited", reason: end.message };
+			return found("limited", end.message);
 		case "unclear":
-			return { state: "unknown", reason: end.message };
+			return found("unknown", end.message);
 		case "refused":
-			if (end.status === 401) return { state: "dead", reason: end.message };
-			return { state: "unknown", reason: end.message, isDoubtful: true };
+			return end.status === 401
+				? found("dead", end.message)
+				: { ...found("unknown", end.message), isDoubtful: true };
 	}
 }
 
 /** An outage is not death, and neither is running out of time. */
-function toTrouble(error: unknown, signal: AbortSignal): Verdict {
+function toTrouble(error: unknown, signal: AbortSignal): Finding {
 	const reason = messageOf(error);
-	if (error instanceof RolloutError && error.code === "credential_dead") return { state: "dead", reason };
-	if (error instanceof RolloutError && error.code === "rate_limited") return { state: "limited", reason };
-	if (error instanceof RolloutError || isOutage(error)) return { state: "unknown", reason };
-	if (signal.aborted) return { state: "unknown", reason: "it was not answered in time" };
+	if (error instanceof RolloutError && error.code === "credential_dead") return found("dead", reason);
+	if (error instanceof RolloutError && error.code === "rate_limited") return found("limited", reason);
+	if (error instanceof RolloutError || isOutage(error)) return found("unknown", reason);
+	if (signal.aborted) return found("unknown", "it was not answered in time");
 	throw error;
+}
+
+function found(state: CredentialState, reason: string | null): Finding {
+	return { state, reason, isDoubtful: false };
 }

@@ -76,3 +76,11 @@ export const Credential = z
 	})
 	.meta({ id: "Credential" });
 export type Credential = z.infer<typeof Credential>;
+
+/** What a provider said of a credential. */
+export interface Finding {
+	state: CredentialState;
+	reason: string | null;
+	/** It sounded like a refusal, but something on the way may have said it; the third in a row is one. */
+	isDoubtful: boolean;
+}

@@ -1,4 +1,4 @@
-import type { Credential, CredentialState, Quarantined } from "../model/credential.ts";
+import type { Credential, CredentialState, Finding, Quarantined } from "../model/credential.ts";
 
 /** The right to use a credential, until it expires. A higher fence is a later one; a writer with an older one is refused. */
 export interface HoldRecord {
@@ -32,14 +32,6 @@ export interface CredentialRow {
 	sealed: Uint8Array;
 }
 
-/** What a provider said of a credential. */
-export interface Judgement {
-	state: CredentialState;
-	reason: string | null;
-	/** It sounded like a refusal, but something on the way may have said it; the third in a row is one. */
-	isDoubtful: boolean;
-}
-
 const DOUBTS_TO_DEATH = 3;
 /** Of more than these only the newest can be alive. */
 const MAX_QUARANTINED = 5;
@@ -61,7 +53,7 @@ export type CredentialStep =
 			/** Which of those that were put aside this is. */
 			promoted: string | null;
 	  }
-	| ({ type: "judge"; id: string; fence: number } & Judgement)
+	| ({ type: "judge"; id: string; fence: number } & Finding)
 	| {
 			type: "quarantine";
 			id: string;

@@ -1,13 +1,12 @@
 import { UsageError } from "../errors.ts";
 import { learnSecret } from "../log.ts";
-import type { Credential } from "../model/credential.ts";
+import type { Credential, Finding } from "../model/credential.ts";
 import { newId } from "../model/id.ts";
 import type {
 	CredentialRecord,
 	CredentialRefusal,
 	CredentialRow,
 	CredentialStep,
-	Judgement,
 	QuarantinedSecret,
 } from "./credential-steps.ts";
 import type { Database } from "./database.ts";
@@ -126,8 +125,8 @@ export class Credentials {
 	}
 
 	/** Notes what its provider says of it. Whoever no longer holds it has nothing to say. */
-	async judge({ credential, fence }: Pick<Hold, "credential" | "fence">, verdict: Judgement): Promise<void> {
-		await this.#change(credential.label, { type: "judge", id: credential.id, fence, ...verdict });
+	async judge({ credential, fence }: Pick<Hold, "credential" | "fence">, finding: Finding): Promise<void> {
+		await this.#change(credential.label, { type: "judge", id: credential.id, fence, ...finding });
 	}
 
 	/** False when another has taken it: then the caller must stop using it. It never ends sooner for it, unless `exact`. */
