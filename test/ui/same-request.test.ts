@@ -78,6 +78,20 @@ const elsewhere: LaunchRequest = {
 	sampling: { temperature: 0.5, topP: 0.9, maxTokensCap: 99, topLogprobs: 3 },
 };
 
+const tuned: LaunchRequest = {
+	task: { id: "tuned", instruction: "Do it.", budget: { maxTotalTokens: 9000 } },
+	endpoint: {
+		...{ type: "url", baseUrl: "http://127.0.0.1:9/v1", model: "m", dialect: "plain" },
+		...{ logprobsMode: "raw_logprobs", weightVersion: "step 4" },
+	},
+	sandbox: "ssh:far",
+	agent: { driver: "run", permission: "deny", permissionRules: [{ tool: "bash", action: "allow" }] },
+	sampling: { continuity: "off", keepReasoning: true, disableThinking: true, seed: 7, topK: 40 },
+	priority: 3,
+	labels: { run: "4" },
+	n: 1,
+};
+
 /** What the API itself makes of the request, without what each surface says of its own. */
 async function expected(request: LaunchRequest) {
 	const { rollouts } = await client.submit(request);
@@ -126,6 +140,7 @@ function requirePython(context: TestContext): void {
 const REQUESTS = [
 	{ what: "a policy", request: scripted },
 	{ what: "an address with a key, files and tests", request: elsewhere },
+	{ what: "much that can be tuned", request: tuned },
 ];
 
 test.for(REQUESTS)("the copied curl makes the same request: $what", async ({ request }) => {
@@ -193,4 +208,30 @@ test("the copied MCP call makes the same request, and says what it has no argume
 	const [other] = await madeBy(() => call(more.text));
 	expect(other).toEqual(await expected({ ...elsewhere, task, sampling, endpoint }));
 	await mcp.close();
+});
+
+test("of what can be tuned, the command line and MCP say what they have a word for, and name the rest", async () => {
+	const here: LaunchRequest = { ...tuned, sandbox: "local" };
+	expect(toCommandLine(tuned, doors.url).text).toContain("--host far");
+	const words = toCommandLine(here, doors.url);
+	expect(words.missing).toEqual([
+		"agent.permissionRules",
+		...["keepReasoning", "disableThinking", "seed", "topK"].map((name) => `sampling.${name}`),
+		...["request.priority", "endpoint.dialect"],
+	]);
+	const [made] = await madeBy(() => shell(words.text));
+	const { permissionRules: _rules, ...agent } = tuned.agent!;
+	const { dialect: _dialect, ...endpoint } = tuned.endpoint as {
+		type: "url";
+		baseUrl: string;
+		model: string;
+		dialect: "plain";
+	};
+	expect(made).toEqual(
+		await expected({ ...here, agent, endpoint, sampling: { continuity: "off" }, priority: 0 }),
+	);
+	expect(toMcp(tuned).missing).toEqual([
+		...["budget.maxTotalTokens", "agent.driver", "agent.permissionRules", "sampling.seed", "sampling.topK"],
+		...["labels.run", "request.priority", "endpoint.dialect", "endpoint.weightVersion"],
+	]);
 });
