@@ -1,7 +1,6 @@
 import { createSocket } from "node:dgram";
 import { lookup } from "node:dns/promises";
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
 import net from "node:net";
 import { networkInterfaces } from "node:os";
 import { duplexPair, PassThrough } from "node:stream";
@@ -10,6 +9,7 @@ import { BoxSpec } from "../../src/model/task.ts";
 import { Egress, isListed } from "../../src/sandbox/egress/egress.ts";
 import { openLocalBackend } from "../../src/sandbox/local/local.ts";
 import { requirePart } from "../fixtures/parts.ts";
+import { startWorld } from "./way-out.ts";
 
 const PLAIN = "GET http://x.example/ HTTP/1.1\r\nhost: x.example\r\n";
 
@@ -178,27 +178,6 @@ test("in a box with an allowlist the proxy is the only way out, and what was ask
 	]);
 	expect((await box.exec("exec 3<>/dev/tcp/1.1.1.1/443")).stderr).toContain("unreachable");
 });
-
-/** A server that stands for the outside, and routes that lead every public address to it. */
-async function startWorld(answer?: string) {
-	const heard: string[] = [];
-	const server: Server | net.Server =
-		answer === undefined
-			? createServer((request, response) => response.end(`world ${request.url}`))
-			: net.createServer((socket) => {
-					socket.once("data", (chunk) => {
-						heard.push(chunk.toString("latin1"));
-						socket.end(answer);
-					});
-				});
-	await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-	const { port } = server.address() as net.AddressInfo;
-	return {
-		heard,
-		routes: { resolve: async () => ["1.1.1.1"], dial: () => net.connect(port, "127.0.0.1") },
-		[Symbol.asyncDispose]: async () => void server.close(),
-	};
-}
 
 /** What the proxy answers; what follows is sent once a tunnel stands. */
 async function ask(egress: Egress, head: string, body?: string): Promise<string> {
