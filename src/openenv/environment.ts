@@ -170,7 +170,7 @@ export class Environment {
 const STEP_TIMEOUT_S = 900;
 const AROUND_AGENT_S = 300;
 
-export function patienceFor(value: unknown): number {
+function patienceFor(value: unknown): number {
 	const asked = (value as { agent_timeout_s?: unknown } | null | undefined)?.agent_timeout_s;
 	return Math.max(STEP_TIMEOUT_S, typeof asked === "number" ? asked + AROUND_AGENT_S : 0);
 }

@@ -1,5 +1,4 @@
-import { describe, expect } from "vitest";
-import { patienceFor } from "../../src/openenv/environment.ts";
+import { describe, expect, onTestFinished, vi } from "vitest";
 import { EnvironmentPool } from "../../src/openenv/pool.ts";
 import { serveDoors } from "./doors.ts";
 import { callFrame, hanging, task, test } from "./fixtures.ts";
@@ -207,8 +206,32 @@ describe("a client that asks without listening", () => {
 	});
 });
 
-test("a step waits 900 s, as callers know it, and longer for an agent that may work longer", () => {
-	expect(patienceFor({ instruction: "x" })).toBe(900);
-	expect(patienceFor({ agent_timeout_s: 10 })).toBe(900);
-	expect(patienceFor({ agent_timeout_s: 3600 })).toBe(3900);
-});
+test.for([
+	[{}, 900],
+	[{ agent_timeout_s: 10 }, 900],
+	[{ agent_timeout_s: 3600 }, 3900],
+] as const)(
+	"a step with %o waits %i s, as callers know it or as its agent may need; then its rollout ends as aborted",
+	async ([given, timeoutS], { client, paddock }) => {
+		const clock = holdClock(timeoutS * 1000);
+		client.send(callFrame("run_rollout", { ...hanging, ...given }));
+		const id = await paddock.working;
+		expect(client.unread).toBe(0);
+		clock.strike();
+		const message = `Tool 'run_rollout' timed out after ${timeoutS} seconds`;
+		const error = { error_type: "timeout", message };
+		expect(await client.next()).toMatchObject({ data: { observation: { result: null, error } } });
+		expect((await until(paddock.store, id, ({ status }) => status === "done")).outcome).toBe("aborted");
+	},
+);
+
+/** Clocks of just so many milliseconds strike when they are told; all others are real. */
+function holdClock(heldMs: number): { strike: () => void } {
+	const held = new AbortController();
+	const real = AbortSignal.timeout;
+	const spy = vi
+		.spyOn(AbortSignal, "timeout")
+		.mockImplementation((ms) => (ms === heldMs ? held.signal : real(ms)));
+	onTestFinished(() => spy.mockRestore());
+	return { strike: () => held.abort(new DOMException("out of time", "TimeoutError")) };
+}
