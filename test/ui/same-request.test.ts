@@ -7,13 +7,8 @@ import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/
 import { afterAll, beforeAll, expect, type TestContext, test } from "vitest";
 import { type Client, createClient } from "../../src/client/client.ts";
 import type { Rollout } from "../../src/model/rollout.ts";
-import {
-	type LaunchRequest,
-	toCommandLine,
-	toCurl,
-	toMcp,
-	toPython,
-} from "../../src/ui/data/same-request.ts";
+import { toCommandLine } from "../../src/ui/data/same-command-line.ts";
+import { type LaunchRequest, toCurl, toMcp, toPython } from "../../src/ui/data/same-request.ts";
 import { type IdlePaddock, openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { requirePart } from "../fixtures/parts.ts";
 import { type OpenDoors, serveDoors } from "../openenv/doors.ts";

@@ -4,7 +4,6 @@ import type { RolloutRequest } from "../../model/request.ts";
 
 /** What the launch form makes, in the API's own spelling. */
 export type LaunchRequest = z.input<typeof RolloutRequest> & { n: number };
-type TaskInput = LaunchRequest["task"];
 
 /** A request on another surface, to be copied as it stands, and what that surface has no word for. */
 export interface Elsewhere {
@@ -13,7 +12,7 @@ export interface Elsewhere {
 }
 
 /** The key is never part of a copied text: it is read from this variable. */
-const KEY = "API_KEY";
+export const KEY = "API_KEY";
 
 export function toCurl(request: LaunchRequest, origin: string): Elsewhere {
 	const placeholder = "\u0000key\u0000";
@@ -124,90 +123,12 @@ function mcpEndpoint(endpoint: z.input<typeof EndpointSpec>): { words: object; m
 }
 
 /** What only the request itself has: neither the command line nor MCP has a word for it. */
-function restOf({ labels, priority, maxAttempts }: LaunchRequest) {
+export function restOf({ labels, priority, maxAttempts }: LaunchRequest) {
 	return { labels, request: { priority, maxAttempts } };
 }
 
-/** The task goes into a folder of its own; the command runs it. */
-export function toCommandLine(request: LaunchRequest, origin: string): Elsewhere {
-	const { task, endpoint, n, sandbox, mode, agent, sampling, labels = {} } = request;
-	const { temperature, topLogprobs, continuity, ...moreSampling } = sampling ?? {};
-	const { permission, driver, ...moreAgent } = agent ?? {};
-	const folder = task.id.replace(/[^\w.-]+/g, "-").replace(/^[.-]+/, "") || "task";
-	const [backend, host] = sandbox?.split(":") ?? [];
-	const pairs = Object.entries(labels).map(([name, value]) => `${name}=${value}`);
-	// The command line parts labels at commas.
-	const isSayable = pairs.every((pair) => !pair.includes(",") && pair.trim() === pair);
-	const words = [
-		...["npx", "paddock", "run", `./${folder}`, ...modelWords(endpoint)],
-		...flags({ n: n > 1 ? n : undefined }, "-"),
-		...flags({ sandbox: backend, host, mode, driver, permission, temperature, topLogprobs, continuity }),
-		...(isSayable && pairs.length > 0 ? ["--label", pairs.join(",")] : []),
-		...["--server", origin],
-	];
-	const isNameable = /^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(task.id);
-	return {
-		text: `mkdir -p ${folder} && cat > ${folder}/task.yaml <<'TASK'
-${toYaml(isNameable ? task : { ...task, id: folder })}TASK
-${inLines(words.map((word) => (/^[\w./:@=-]+$/.test(word) ? word : quoted(word))))}`,
-		missing: [
-			...(isNameable ? [] : [`the task's name (here ${folder})`]),
-			...said({ task: { rewardFile: task.rewardFile }, agent: moreAgent, sampling: moreSampling }),
-			...said({ ...restOf(request), labels: isSayable ? {} : labels }),
-			...("dialect" in endpoint && endpoint.dialect !== undefined && endpoint.dialect !== "auto"
-				? ["endpoint.dialect"]
-				: []),
-		],
-	};
-}
-
-/** One flag a line. */
-function inLines(words: readonly string[]): string {
-	return words.map((word) => (word.startsWith("-") ? `\\\n  ${word}` : word)).join(" ");
-}
-
-function modelWords(endpoint: z.input<typeof EndpointSpec>): string[] {
-	if (endpoint.type === "policy") return flags({ policy: endpoint.policy, trace: endpoint.trace });
-	const { baseUrl, model, apiKey, logprobsMode, weightVersion } = endpoint;
-	return flags({
-		endpoint: endpoint.type === "named" ? endpoint.name : undefined,
-		...{ baseUrl, model, apiKeyEnv: apiKey ? KEY : undefined, logprobsMode, weightVersion },
-	});
-}
-
-function flags(values: Record<string, string | number | undefined>, dashes = "--"): string[] {
-	return Object.entries(values).flatMap(([name, value]) =>
-		value === undefined ? [] : [dashes + toSnake(name).replaceAll("_", "-"), String(value)],
-	);
-}
-
-function toYamlStep(step: NonNullable<TaskInput["solution"]>[number]): object {
-	if (typeof step === "string") return { bash: step };
-	if (step.tool === "bash") return { bash: step.command };
-	if (step.tool === "write") return { write: step.path, content: step.content };
-	return { edit: step.path, old: step.old, new: step.new };
-}
-
-/** A task.yaml. JSON is YAML, so each field is one line of it. */
-function toYaml({ solution, clocks, budget, box, rewardFile: _, ...plain }: TaskInput): string {
-	const fields = {
-		...plain,
-		solution: solution?.map(toYamlStep),
-		limits: { ...snakeKeys(clocks), ...snakeKeys(budget) },
-		box: snakeKeys(box),
-	};
-	return Object.entries(fields)
-		.filter(([, value]) => value !== undefined && Object.keys(value).length > 0)
-		.map(([name, value]) => `${name}: ${JSON.stringify(value)}\n`)
-		.join("");
-}
-
-function snakeKeys(value: object | undefined): object {
-	return Object.fromEntries(Object.entries(value ?? {}).map(([name, each]) => [toSnake(name), each]));
-}
-
 /** The names of fields in which something was said. */
-function said(fields: Record<string, object | undefined>): string[] {
+export function said(fields: Record<string, object | undefined>): string[] {
 	return Object.entries(fields).flatMap(([name, value]) => {
 		if (value === undefined) return [];
 		const names = Object.entries(value).flatMap(([key, each]) => (each === undefined ? [] : key));
@@ -225,11 +146,11 @@ function withKey(request: LaunchRequest, apiKey: string): LaunchRequest {
 	return { ...request, endpoint: { ...endpoint, apiKey } };
 }
 
-function quoted(text: string): string {
+export function quoted(text: string): string {
 	return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-function toSnake(name: string): string {
+export function toSnake(name: string): string {
 	return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 }
 
