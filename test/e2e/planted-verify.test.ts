@@ -52,7 +52,7 @@ test("a login whose agent gets an answer is alive, and what it refreshed for it 
 	expect(await verify()).toMatchObject({ state: "alive", reason: null, version: 2, holders: [] });
 	expect(provider).toMatchObject({ rotations: 1, reuses: 0 });
 	expect(provider.isNewest(await storedRefresh(stage.store, "own"))).toBe(true);
-}, 60_000);
+});
 
 test("a login that its provider has ended is dead, whatever keys this machine has, and no reason holds a token", async () => {
 	provider.revokeAll();
@@ -68,7 +68,7 @@ test("a login that its provider has ended is dead, whatever keys this machine ha
 	} finally {
 		for (const name of Object.keys(keys)) delete process.env[name];
 	}
-}, 60_000);
+});
 
 test("a stored login that is dead gives way to one that was put aside and lives", async () => {
 	const { credentials } = deps;
@@ -79,7 +79,7 @@ test("a stored login that is dead gives way to one that was put aside and lives"
 	await credentials.quarantine(hold, writeLogin(living), "the hold was lost");
 	expect(await verify()).toMatchObject({ state: "alive", quarantine: [], version: 2 });
 	expect(provider.isNewest(await storedRefresh(stage.store, "own"))).toBe(true);
-}, 60_000);
+});
 
 test("when the time is up everything has ended, the new token is stored, and nobody knows whether it is good", async () => {
 	provider.revokeAccess();
@@ -97,4 +97,4 @@ test("when the time is up everything has ended, the new token is stored, and nob
 	await held[Symbol.asyncDispose]();
 	expect(provider.rotations).toBe(1);
 	expect(provider.isNewest(await storedRefresh(stage.store, "own"))).toBe(true);
-}, 60_000);
+});
