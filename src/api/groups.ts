@@ -137,7 +137,11 @@ export const createBatch = route({
 	headers: IdempotencyHeaders,
 	body: BatchCreate,
 	status: 201,
-	reply: z.object({ batch: Batch, rolloutIds: z.array(z.string()) }),
+	reply: z.object({
+		batch: Batch,
+		groupIds: z.array(z.string()).describe("One for each task and endpoint, in the order of their rollouts"),
+		rolloutIds: z.array(z.string()),
+	}),
 	refusals: CREATING,
 });
 

@@ -44,7 +44,11 @@ export function mountGroups(app: OpenAPIHono, { paddock }: HttpDoor): void {
 		const { n, labels } = body;
 		const idempotencyKey = oneKey(headers["idempotency-key"], body.idempotencyKey);
 		const made = await paddock.submitBatch(toRequests(body), { n, labels, idempotencyKey });
-		return { batch: made.batch, rolloutIds: made.rollouts.map((rollout) => rollout.id) };
+		return {
+			batch: made.batch,
+			groupIds: [...new Set(made.rollouts.flatMap(({ groupId }) => groupId ?? []))],
+			rolloutIds: made.rollouts.map((rollout) => rollout.id),
+		};
 	});
 
 	mount(app, listBatches, ({ query }) => paddock.listBatches(query));

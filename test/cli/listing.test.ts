@@ -86,9 +86,9 @@ test("abort ends a group or a batch, and nothing beside it", async () => {
 	expect((await ask("abort", "--left-behind")).out).toBe(`${beside}\n`);
 });
 
-test("several rollouts of a task are summed up as mean and pass@k; failures are no tries", () => {
+test("several rollouts of a task are summed up as mean and pass@k of their group; failures are no tries", () => {
 	const row = (id: string, name: string, reward: number | null) => ({
-		...newRow(id, `${name} #${id}`, name),
+		...newRow(id, `${name} #${id}`, name, `gr_${name}`),
 		phase: "done" as const,
 		outcome: reward === null ? ("failed" as const) : ("completed" as const),
 		reward,
@@ -101,9 +101,9 @@ test("several rollouts of a task are summed up as mean and pass@k; failures are 
 		row("5", "hard", null),
 	];
 	expect(summariseTasks(rows, 80)).toEqual([
-		"task  rollouts  mean  pass@1  pass@2",
-		"easy         2  1.00    1.00    1.00",
-		"hard         3  0.50    0.50    1.00",
+		"task  rollouts  mean  pass@1  pass@2  group",
+		"easy         2  1.00    1.00    1.00  gr_easy",
+		"hard         3  0.50    0.50    1.00  gr_hard",
 	]);
 	expect(summariseTasks([row("1", "easy", 1), row("3", "hard", 0)], 80)).toEqual([]);
 });

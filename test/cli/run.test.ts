@@ -191,6 +191,8 @@ test("a run counts what a killed one left, which can be dropped; what runs elsew
 	const running = await paddock.run(["list", "--status", "running", "--json"]);
 	const { groupId } = JSON.parse(running.stdout.split("\n")[0]!) as { groupId: string };
 	expect((await paddock.run(["abort", "--group", groupId])).stderr).toBe("Aborted 2 rollouts.\n");
-	expect((await second.ended).stdout.match(/runs #\d +– +aborted/g)).toHaveLength(2);
+	const { stdout } = await second.ended;
+	expect(stdout.match(/runs #\d +– +aborted/g)).toHaveLength(2);
+	expect(stdout).toMatch(new RegExp(`^runs +2 .* ${groupId}$`, "m"));
 	expect(await processesWith(living)).toEqual([]);
 });

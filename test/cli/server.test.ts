@@ -26,6 +26,16 @@ test("several tasks are one batch on the server, in the order they were named", 
 	]) {
 		expect(out).toMatch(row);
 	}
+	expect(groupsIn(out)).toEqual({ fizzbuzz: rollouts[0]!.groupId, "csv-mean": rollouts[2]!.groupId });
+});
+
+test("several rollouts of one task are a group, which the summary names", async () => {
+	await using stage = await openStage();
+	const run = stage.run(FIZZBUZZ, "-n", "2");
+	await stage.completeAll(2);
+	const { out } = await run;
+	const { items } = await stage.paddock.store.listGroups({ limit: 10 });
+	expect(groupsIn(out)).toEqual({ fizzbuzz: items[0]!.id });
 });
 
 test("one task is no batch", async () => {
@@ -120,6 +130,10 @@ test("a server that refuses while it is watched costs a sentence, which names wh
 		],
 	});
 });
+
+/** Of each task of the last table. */
+const groupsIn = (out: string) =>
+	Object.fromEntries([...out.matchAll(/^(\S+) .* (gr_\w+)$/gm)].map(([, task, group]) => [task, group]));
 
 const tooLarge = () => new ProblemError(413, "submission_too_large", "send fewer at once");
 const queueFull = () => new ProblemError(429, "queue_full", "come back later");

@@ -23,7 +23,7 @@ export async function* submitToServer(
 	for (const request of requests) {
 		retry.noMoreTries?.throwIfAborted();
 		const { rollouts } = await client.submit({ ...request, n }, retry);
-		yield* rollouts.map(({ id }, index) => ({ id, taskId: request.task.id, index }));
+		yield* rollouts.map(({ id, groupId }, index) => ({ id, taskId: request.task.id, index, groupId }));
 	}
 }
 
@@ -38,11 +38,13 @@ async function submitBatch(
 	const { task: _task, endpoint, ...common } = requests[0]!;
 	const tasks = requests.map((request) => request.task);
 	try {
-		const { rolloutIds } = await client.submitBatch({ ...common, tasks, endpoints: [endpoint], n }, retry);
+		const batch = { ...common, tasks, endpoints: [endpoint], n };
+		const { rolloutIds, groupIds } = await client.submitBatch(batch, retry);
 		return rolloutIds.map((id, position) => ({
 			id,
 			taskId: tasks[Math.floor(position / n)]!.id,
 			index: position % n,
+			groupId: groupIds[Math.floor(position / n)]!,
 		}));
 	} catch (error) {
 		if (error instanceof ApiError && TOO_LARGE.includes(error.code)) return null;

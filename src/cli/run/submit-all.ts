@@ -25,8 +25,10 @@ export async function submitAll(
 		stop.abort();
 	});
 	try {
-		for await (const { id, taskId, index } of workplace.submit(plan.requests, plan.n, stop.signal)) {
-			rows.set(id, newRow(id, plan.n === 1 ? taskId : `${taskId} #${index + 1}`, taskId));
+		for await (const submitted of workplace.submit(plan.requests, plan.n, stop.signal)) {
+			const { id, taskId, index, groupId } = submitted;
+			const name = plan.n === 1 ? taskId : `${taskId} #${index + 1}`;
+			rows.set(id, newRow(id, name, taskId, groupId));
 		}
 		stop.signal.throwIfAborted();
 		return { rows, interrupt: null };

@@ -4,7 +4,7 @@ import type { Row } from "../terminal/progress.ts";
 import { oneLine } from "../terminal/style.ts";
 import { layOut } from "../terminal/table.ts";
 
-/** With several rollouts of each task: how well each task goes, by mean and pass@k. */
+/** With several rollouts of each task: how well each task goes, by mean and pass@k, and which group they are. */
 export function summariseTasks(rows: readonly Row[], width: number): string[] {
 	const byTask = Map.groupBy(rows, (row) => row.task);
 	if (byTask.size === rows.length) return [];
@@ -19,12 +19,14 @@ export function summariseTasks(rows: readonly Row[], width: number): string[] {
 			{ title: "rollouts", ...right },
 			{ title: "mean", ...right },
 			...ks.map((k) => ({ title: `pass@${k}`, ...right })),
+			{ title: "group" },
 		],
 		tasks.map(({ task, tries, pass }) => [
 			oneLine(task),
 			String(tries.length),
 			showReward(mean(tries)),
 			...ks.map((k) => (pass[k] === undefined ? "–" : pass[k].toFixed(2))),
+			tries[0]!.groupId ?? "–",
 		]),
 		width,
 	);

@@ -12,6 +12,7 @@ export interface Submitted {
 	taskId: string;
 	/** Its place among the rollouts of its task, from 0. */
 	index: number;
+	groupId: string | null;
 }
 
 /** Where rollouts run: in this process, or on a server. */
@@ -48,7 +49,7 @@ export async function openLocalWorkplace(
 			for (const request of requests) {
 				stop?.throwIfAborted();
 				const { rollouts } = await paddock.submit(request, { n });
-				yield* rollouts.map(({ id }, index) => ({ id, taskId: request.task.id, index }));
+				yield* rollouts.map(({ id, groupId }, index) => ({ id, taskId: request.task.id, index, groupId }));
 			}
 		},
 		async start() {

@@ -7,6 +7,7 @@ export interface Row {
 	readonly name: string;
 	/** Rollouts of the same task have this in common. */
 	readonly task: string;
+	readonly groupId: string | null;
 	readonly phase: Phase;
 	/** What runs in it just now, where that is known: `2/5: pip install …`. */
 	readonly step: string | null;
@@ -24,11 +25,12 @@ export interface Row {
 	readonly failure: Failure | null;
 }
 
-export function newRow(id: string, name: string, task = name): Row {
+export function newRow(id: string, name: string, task = name, groupId: string | null = null): Row {
 	return {
 		id,
 		name,
 		task,
+		groupId,
 		phase: "queued",
 		step: null,
 		attempt: 0,
@@ -49,7 +51,7 @@ export function advance(row: Row, event: RolloutEvent): Row {
 		case "rollout-start":
 			// A new attempt counts from the beginning, as its result will.
 			return {
-				...newRow(row.id, row.name, row.task),
+				...newRow(row.id, row.name, row.task, row.groupId),
 				attempt: event.attempt,
 				phase: "create",
 				startedAt: event.at,
