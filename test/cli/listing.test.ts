@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { main } from "../../src/cli/cli.ts";
@@ -8,6 +9,8 @@ import { layOut } from "../../src/cli/terminal/table.ts";
 import { loadConfig } from "../../src/config.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
 import { openPaddock } from "../../src/paddock.ts";
+import { completedCall } from "../fixtures/calls.ts";
+import { openIdlePaddock } from "../fixtures/idle-paddock.ts";
 import { task } from "../fixtures/script.ts";
 import { Paddock } from "./paddock.ts";
 import { RecordedShell } from "./shell.ts";
@@ -56,6 +59,39 @@ test("list filters by label, and shows of a failure which it was", async () => {
 	const failure = { boundary: "sandbox", code: "box_lost", message: "gone", retryable: true } as const;
 	expect(stateOf({ status: "done", phase: "done", outcome: "failed", failure })).toBe("failed: box_lost");
 	expect(stateOf({ status: "running", phase: "agent", outcome: null, failure: null })).toBe("agent");
+});
+
+test("export takes what has a label, and nothing else", async () => {
+	const [labelled] = await submit("noop", 1, { run: "a=b" });
+	const others = [...(await submit("noop", 1, { run: "c" })), ...(await submit("noop", 1))];
+	{
+		await using idle = await openIdlePaddock({ home: join(place.home, "data") });
+		for (const id of [labelled!, ...others]) await idle.complete(id, 1, [completedCall()]);
+	}
+	const file = join(place.home, "samples.jsonl");
+	const { code, err } = await ask("export", "--label", "run=a=b", "--out", file);
+	expect({ code, err }).toEqual({ code: 0, err: `1 row of 1 rollout as jsonl in ${file}\n` });
+	const rows = (await readFile(file, "utf8")).trim().split("\n");
+	expect(rows.map((row) => JSON.parse(row).rollout_id)).toEqual([labelled]);
+	expect((await ask("export", "--label", "run=x", "--out", file)).err).toMatch(/^0 rows of 0 rollouts/);
+});
+
+test("show of a running rollout has its commands so far, and the one that runs now", async () => {
+	const [id] = await submit("noop", 1);
+	await using idle = await openIdlePaddock({ home: join(place.home, "data") });
+	await idle.store.begin(id!, "test-worker");
+	const result = { cmd: "npm ci", exitCode: 0, stdout: "", stderr: "", durationS: 2 };
+	await idle.store.append(id!, 1, [
+		{ type: "phase-start", phase: "setup" },
+		{ type: "setup-start", step: 1, of: 2, cmd: "npm ci" },
+		{ type: "setup-end", result },
+		{ type: "setup-start", step: 2, of: 2, cmd: "npm run build" },
+	]);
+	const { code, out } = await ask("show", id!);
+	expect(code).toBe(0);
+	expect(out).toMatch(/^Running now\n+ +setup 2\/2: npm run build$/m);
+	expect(out).toMatch(/^Setup\n+ +ok +2\.0 s +npm ci$/m);
+	expect(out).not.toContain("Verification");
 });
 
 test("abort ends what was named, or everything unfinished, and says which", async () => {

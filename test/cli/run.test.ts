@@ -163,7 +163,7 @@ async function processesWith(text: string): Promise<string[]> {
 	return found;
 }
 
-test("a run counts what a killed one left, which can be dropped; what runs elsewhere goes on, and stops when it is told to", {
+test("a run counts what a killed one left, which can be dropped; what runs elsewhere goes on, is shown, and stops when it is told to", {
 	timeout: LONG,
 }, async (context) => {
 	requireSandbox(context);
@@ -189,7 +189,8 @@ test("a run counts what a killed one left, which can be dropped; what runs elsew
 
 	expect(await processesWith(living)).not.toEqual([]);
 	const running = await paddock.run(["list", "--status", "running", "--json"]);
-	const { groupId } = JSON.parse(running.stdout.split("\n")[0]!) as { groupId: string };
+	const { id, groupId } = JSON.parse(running.stdout.split("\n")[0]!) as { id: string; groupId: string };
+	expect((await paddock.run(["show", id])).stdout).toContain(`setup 1/1: sleep ${living}\n`);
 	expect((await paddock.run(["abort", "--group", groupId])).stderr).toBe("Aborted 2 rollouts.\n");
 	const { stdout } = await second.ended;
 	expect(stdout.match(/runs #\d +– +aborted/g)).toHaveLength(2);

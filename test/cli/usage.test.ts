@@ -40,6 +40,11 @@ const BAD: [string, string[], string][] = [
 		["run", FIZZBUZZ, "--policy", "orcale"],
 		'There is no policy "orcale". Did you mean "oracle"?',
 	],
+	[
+		"a folder that is nearly called so",
+		["run", "examples/tasks/fizbuzz", "--policy", "oracle"],
+		`There is no task at examples/tasks/fizbuzz: nothing of that name exists. Did you mean ${FIZZBUZZ}?`,
+	],
 	["no model", ["run", FIZZBUZZ], "Which model? Give --policy oracle"],
 	[
 		"a policy and a base URL",
