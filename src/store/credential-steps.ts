@@ -1,4 +1,4 @@
-import type { Credential, CredentialState, Finding, Quarantined } from "../model/credential.ts";
+import type { Credential, Finding, Quarantined } from "../model/credential.ts";
 
 /** The right to use a credential, until it expires. A higher fence is a later one; a writer with an older one is refused. */
 export interface HoldRecord {
