@@ -38,6 +38,8 @@ try {
 // A provider that the agent speaks to itself need not know.
 const hasOwnProvider = String(process.env.OPENCODE_CONFIG_CONTENT).includes('"enabled_providers"');
 
+for (const name of SECRETS) delete process.env[name];
+
 export const Paddock = async () => ({
 	"chat.headers": async (input, output) => {
 		if (hasOwnProvider) return;

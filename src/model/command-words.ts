@@ -31,15 +31,17 @@ const CHECKERS = new Set(
 	),
 );
 
-/** The Python modules of the task's own that it runs by `-m`, each with the interpreter it names. */
+/** The Python modules that a task runs by `-m` and a box may lack, each with the interpreter it names. */
 export function pythonModules(task: Task): Map<string, string> {
 	const found = scriptsOf(task).flatMap((script) => [
 		...codeOf(script).matchAll(/(?:^|[\s;&|(])(python[\d.]*)\s+(?:-[A-Za-ln-z]+\s+)*-m\s+([\w.]+)/gm),
 	]);
-	const own = new Set(task.tests.flatMap(({ path }) => path.replace(/\.py$/, "").split("/")));
 	const given = [...task.setup, ...task.files.map(({ path }) => path)].join("\n");
-	const isOwn = (name: string) => own.has(name) || (CHECKERS.has(name) && !given.includes(name));
-	return new Map(found.filter((match) => isOwn(match[2]!)).map((match) => [match[2]!, match[1]!]));
+	// What lies among the tests, as it is or as a wheel, is there, whatever a program under test says.
+	const isBrought = (name: string) =>
+		task.tests.some(({ path }) => path.split(/[/.-]/).some((part) => part === name));
+	const canBeMissing = (name: string) => CHECKERS.has(name) && !isBrought(name) && !given.includes(name);
+	return new Map(found.filter((match) => canBeMissing(match[2]!)).map((match) => [match[2]!, match[1]!]));
 }
 
 /** Whether a program of that name may be one that the agent was to make: asked for, and looked for where it may have put it. */
@@ -49,9 +51,13 @@ export function isAskedFor(name: string, task: Task): boolean {
 	return looksElsewhere && task.instruction.includes(name);
 }
 
-/** The first word of a command, without quotes. */
-export function firstWord(command: string): string {
-	return command.trim().split(/\s+/)[0]!.replaceAll(/["']/g, "");
+/** The file that a command runs, without quotes: its first word, or the one behind an interpreter's name. */
+export function calledFile(command: string): string {
+	const [first = "", second = ""] = command
+		.trim()
+		.split(/\s+/)
+		.map((word) => word.replaceAll(/["']/g, ""));
+	return /^((ba|da|z)?sh|node|python[\d.]*|perl|ruby)$/.test(first) ? second : first;
 }
 
 function scriptsOf(task: Task): string[] {

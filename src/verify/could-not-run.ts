@@ -1,4 +1,4 @@
-import { commandWords, firstWord, isAskedFor, pythonModules } from "../model/command-words.ts";
+import { calledFile, commandWords, isAskedFor, pythonModules } from "../model/command-words.ts";
 import type { CommandResult } from "../model/event.ts";
 import { type Task, TESTS_DIR, WORKDIR } from "../model/task.ts";
 import { librariesOf } from "../model/test-libraries.ts";
@@ -47,7 +47,9 @@ function* hintsIn(output: string): Iterable<Hint> {
 		if (imported) yield { type: "import", name: imported[1]! };
 		const refused = /(?:^|: )(\/\S+): Permission denied\s*$/.exec(line);
 		if (refused) yield { type: "not-executable", path: refused[1]! };
-		const file = /(?:^|: )(\/\S+): No such file or directory\s*$/.exec(line);
+		const file =
+			/(?:^|: )(\/\S+): No such file or directory\s*$/.exec(line) ??
+			/(?:can't open file|Cannot find module) '(\/[^']+)'/.exec(line);
 		if (file) yield { type: "no-file", path: file[1]! };
 		if (/env: ['‘][^'’]+['’]: No such file|: bad interpreter: |: required file not found\s*$/.test(line))
 			yield { type: "interpreter" };
@@ -128,6 +130,6 @@ function textsOf(task: Task): string[] {
 /** Which test the command itself calls, if that is the path that was complained of; below the tests' folder. */
 function calledTest(path: string, command: string, clean: Sandbox): string | null {
 	const folder = `${pathIn(clean, TESTS_DIR)}/`;
-	const called = firstWord(command).replace(/^(\$HOME|\$\{HOME\}|~|\/home\/user)(?=\/)/, clean.home);
+	const called = calledFile(command).replace(/^(\$HOME|\$\{HOME\}|~|\/home\/user)(?=\/)/, clean.home);
 	return called === path && path.startsWith(folder) ? path.slice(folder.length) : null;
 }

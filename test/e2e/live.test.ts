@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { RolloutEvent } from "../../src/model/event.ts";
 import { RolloutRequest } from "../../src/model/request.ts";
+import type { PolicyStep } from "../../src/policy/policy.ts";
 import { toolOutputs } from "../fixtures/evidence.ts";
 import { openTestPaddock, type TestPaddock, type TestRequest } from "../fixtures/paddock.ts";
 import { bash, openScriptedModel, say, task } from "../fixtures/script.ts";
@@ -78,7 +79,30 @@ describe("a live rollout", () => {
 		const id = await start({ task: task(), endpoint: model.endpoint });
 		await until(id, (event) => event.type === "rollout-end");
 		const [output] = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1));
-		expect(output!.trim().split("\n")).toEqual(["OPENCODE_SERVER_PASSWORD=", "401"]);
+		expect(output!.trim().split("\n").at(-1)).toBe("401");
+		expect(output).not.toMatch(/OPENCODE_SERVER_PASSWORD=./);
+	});
+
+	test("nothing that the agent's server starts by itself has its password or its key", async () => {
+		// A search runs a program of its own, beside a look-out that reads every environment it can.
+		const lookout = `cat > /tmp/look.sh <<'END'
+while :; do cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -aE '^(OPENCODE_|RIPGREP|PATH=)' >> /tmp/seen; done
+END
+setsid nohup bash /tmp/look.sh > /dev/null 2>&1 & sleep 0.3`;
+		const search = (pattern: string): PolicyStep => ({
+			calls: [{ tool: "grep", args: { pattern, path: "/usr/lib" } }],
+		});
+		const told =
+			"sort -u /tmp/seen | cut -c 1-400; curl -s -o /dev/null -w '%{http_code}' http://127.0.0.1:4096/session";
+		const steps = [bash(lookout), search("zzqqxx_nothing"), search("zzqqxx_more"), bash(told), say("done")];
+		await using model = await openScriptedModel(steps);
+		const id = await start({ task: task(), endpoint: model.endpoint });
+		await until(id, (event) => event.type === "rollout-end");
+		const output = toolOutputs((await station.paddock.result(id))!.proxy_turns.at(-1)).at(-1)!;
+		// It did look into the others' environments.
+		expect(output).toContain("OPENCODE_DISABLE_AUTOUPDATE=");
+		expect(output).not.toMatch(/OPENCODE_SERVER_PASSWORD=.|OPENCODE_CONFIG_CONTENT=.|apiKey/);
+		expect(output.trim().endsWith("401")).toBe(true);
 	});
 
 	test("what the agent runs inherits no settings of the agent's own runtime", async () => {

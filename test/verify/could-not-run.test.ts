@@ -24,11 +24,6 @@ const script = (content: string, executable = false) => [{ path: "test.sh", cont
 test.each([
 	["a program", { verify: ["no-such-tester --all"] }, "no-such-tester is not installed in the box"],
 	["a Python module", { verify: ["python3 -m robot"] }, "the Python module robot"],
-	[
-		"a Python module that lies with the tests",
-		{ verify: ["run-untrusted python3 -m checker"], tests: [{ path: "lib/checker.py", content: "" }] },
-		"the Python module checker is not installed in the box, or lies below ~/tests",
-	],
 	["a program inside a script", { tests: script("set -e\nno-such-tester\n") }, "no-such-tester"],
 	[
 		"a program whose absence a script turned into a reward of 0",
@@ -36,6 +31,8 @@ test.each([
 		"no-such-tester",
 	],
 	["a test file", { verify: ['"$HOME/tests/absent.sh"'] }, "tests/absent.sh is not among"],
+	["a shell's test file", { verify: ['bash "$HOME/tests/absent.sh"'] }, "tests/absent.sh is not among"],
+	["a Python test file", { verify: ["python3 ~/tests/absent.py"] }, "tests/absent.py is not among"],
 	[
 		"the permission to run a test",
 		{ verify: ['"$HOME/tests/test.sh"'], tests: script("exit 0\n") },
@@ -164,3 +161,22 @@ test("an agent cannot talk its way out of a failed test", async () => {
 	// One that the workdir has is the agent's own, whatever it is called.
 	expect(await verdictOn(asked, `mkdir -p lib/nose && ${says}`)).toMatchObject({ reward: 0 });
 });
+
+test.each([
+	["as it is", []],
+	["as a wheel", [{ path: "wheels/robot-7.0-py3-none-any.whl", content: "" }]],
+])(
+	"a checker that the tests bring along %s is not missing, whatever a program under test says of it",
+	async (_how, wheels) => {
+		const module = wheels.length > 0 ? "site/unpacked" : "site/robot";
+		const words = "/usr/bin/python3: No module named robot";
+		const asked = task({
+			verify: [`cp -r "$HOME/tests/${module}" /tmp/robot && PYTHONPATH=/tmp python3 -m robot`],
+			tests: [
+				...wheels,
+				{ path: `${module}/__main__.py`, content: `import sys\nprint("${words}")\nsys.exit(1)\n` },
+			],
+		});
+		expect(await verdictOn(asked)).toMatchObject({ reward: 0 });
+	},
+);

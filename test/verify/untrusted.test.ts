@@ -79,6 +79,13 @@ test("the example partial-score pays nothing for every answer at once, however m
 	expect(end).toMatchObject({ outcome: "completed", reward: 0 });
 });
 
+test("the example partial-score pays nothing for lines that only some commands see", async () => {
+	const guesses = "1: 1\\0001: 2\\0003: Lindqvist\\0004: north\\0005: C-301\\000";
+	await using stage = await openStage(scriptAgent(`printf '${guesses}' > answers.txt`));
+	const end = await stage.play({ ...(await example("partial-score")), clocks });
+	expect(end).toMatchObject({ outcome: "completed", reward: 0 });
+});
+
 test("a program under test cannot write to the memory of the shell that compares its answer", async () => {
 	const program =
 		"exec 3<>/proc/$PPID/mem && echo WRITABLE >&2; head -c 1 /proc/$PPID/mem; kill -9 $PPID; echo wrong";

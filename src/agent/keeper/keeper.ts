@@ -38,6 +38,9 @@ const MARK = "PADDOCK_SERVER_MARK";
 
 export type KeeperState = "stopped" | "starting" | "running" | "failed";
 
+/** How often nothing has to be found, 20 ms apart, before nothing is there. */
+const UNBORN_LOOKS = 25;
+
 /**
  * Keeps one healthy `opencode serve` on this machine, outside any box. Knows nothing of turns. At most one server lives per home, and
  * no path leaves one behind, or anything it started.
@@ -257,19 +260,21 @@ export class ServeKeeper implements AsyncDisposable {
 		while ((await server.isAlive()) && now() < until) await sleep(20, NEVER);
 		if (await server.isAlive()) signal(server.pid, "SIGKILL", { group: true });
 		while (await server.isAlive()) await sleep(20, NEVER);
-		await this.#sweep(server.mark);
+		await this.#sweep(server);
 		await forgetServer(this.#options.home, server);
 		await server.log[Symbol.asyncDispose]();
 		if (this.#server === server) this.#server = null;
 	}
 
-	async #sweep(mark: string): Promise<void> {
-		for (;;) {
+	async #sweep({ mark, pid: known }: Launched): Promise<void> {
+		// A keeper that was killed while it started one may have left a process that has not begun its program: it bears no mark yet.
+		let quiet = known === 0 ? UNBORN_LOOKS : 1;
+		while (quiet > 0) {
 			const pids = await withVariable(`${MARK}=${mark}`);
-			if (pids.length === 0) return;
 			for (const pid of pids) signal(pid, "SIGKILL");
+			if (pids.length === 0) quiet -= 1;
 			// What is being killed may just have started another.
-			await this.#times.sleep(20, NEVER);
+			if (quiet > 0) await this.#times.sleep(20, NEVER);
 		}
 	}
 

@@ -1,4 +1,7 @@
 #!/usr/bin/env bash
 set -euo pipefail
 . "$HOME/tests/git.sh"
-test "$(ask log -1 --format=%s "$(head -c 40 "$HOME/workdir/culprit")")" = "Step 4"
+# A hash and nothing else: to git a word may also be an option, and write a file.
+culprit=$(head -c 41 "$HOME/workdir/culprit" | tr -d '\n')
+[[ $culprit =~ ^[0-9a-f]{40}$ ]]
+test "$(ask log -1 --format=%s --end-of-options "$culprit")" = "Step 4"
