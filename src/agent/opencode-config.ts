@@ -38,7 +38,13 @@ try {
 // A provider that the agent speaks to itself need not know.
 const hasOwnProvider = String(process.env.OPENCODE_CONFIG_CONTENT).includes('"enabled_providers"');
 
-for (const name of SECRETS) delete process.env[name];
+// Whoever reads them by name, as the program does for each folder it works in, finds them; what it starts is given none of them.
+for (const name of SECRETS) {
+	const value = process.env[name];
+	if (value === undefined) continue;
+	delete process.env[name];
+	Object.defineProperty(process.env, name, { value, enumerable: false, configurable: true, writable: true });
+}
 
 export const Paddock = async () => ({
 	"chat.headers": async (input, output) => {
