@@ -28,6 +28,7 @@ const LOOKS = [
 	{ look: "light-wide", colorScheme: "light", viewport: { width: 1280, height: 800 } },
 	{ look: "dark-wide", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
 	{ look: "light-phone", colorScheme: "light", viewport: { width: 390, height: 800 } },
+	{ look: "dark-phone", colorScheme: "dark", viewport: { width: 390, height: 800 } },
 ] as const;
 const EXAMPLES = ["fix-failing-test", "csv-mean", "partial-score", "log-parser"];
 
